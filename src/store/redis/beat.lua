@@ -1,14 +1,15 @@
--- ARGV[3]: owner, [4]: milliseconds that it lives without another heartbeat, 0: it leaves, [5]: maximum number of holds to orphan,
--- [6]: maximum number of orphans to return, [7]: least milliseconds until they are returned again, [8]: milliseconds to keep orphans.
+-- ARGV[3]: owner, [4]: milliseconds that it lives without another heartbeat, 0: it leaves, [5]: maximum number of reservations to
+-- orphan, [6]: maximum number of orphans to return, [7]: least milliseconds until they are returned again, [8]: milliseconds to keep
+-- orphans.
 -- Keys belong to one epoch of the server: a server that was restarted, emptied or replaced another one begins empty, regardless of its
--- stored data; gateways then send their running holds, and the ledger the money spent.
+-- stored data; gateways then send their running reservations, and the ledger the money spent.
 local owner, life, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local about = redis.pcall('INFO', 'server')
 local run = type(about) == 'string' and string.match(about, 'run_id:(%w+)') or '0'
 
 -- The format of everything that scripts store, to be raised with it: gateways of other versions have keys of their own at this server, and
 -- count apart. Once they have left it for as long as their rows may need to the ledger, all begins anew, with sums that include these.
-local FORMAT, RUN = '2', string.sub(run, 1, 12)
+local FORMAT, RUN = '3', string.sub(run, 1, 12)
 local formats, begun, mixed = P .. 'formats', P .. RUN .. '-' .. FORMAT, P .. RUN .. '-' .. FORMAT .. ':mixed'
 if life > 0 then redis.call('ZADD', formats, now + life, FORMAT) end
 redis.call('PEXPIRE', formats, DAY)
@@ -39,19 +40,19 @@ if life > 0 then
     redis.call('ZADD', owners, now + life, ahead)
   end
 end
-redis.call('PEXPIRE', P .. 'holds:' .. owner, DAY)
+redis.call('PEXPIRE', P .. 'reservations:' .. owner, DAY)
 
--- Money and tokens of dead owners' holds stay reserved until the ledger knows what was used.
+-- Money and tokens of dead owners' reservations stay reserved until the ledger knows what was used.
 local ended = 0
 ORPHANS, DUE = P .. 'orphans', P .. 'due'
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', owners, '-inf', now)) do
-  local holds = P .. 'holds:' .. dead
-  while ended < most and redis.call('EXISTS', holds) == 1 do
-    local some = redis.call('HSCAN', holds, 0, 'COUNT', 100)[2]
+  local reservations = P .. 'reservations:' .. dead
+  while ended < most and redis.call('EXISTS', reservations) == 1 do
+    local some = redis.call('HSCAN', reservations, 0, 'COUNT', 100)[2]
     for i = 1, #some, 2 do
-      local _, hold = unpacked(some[i + 1])
-      for _, level in ipairs(hold.levels) do leave(level[1]) end
-      redis.call('HDEL', holds, some[i])
+      local _, reservation = parseReservation(some[i + 1])
+      for _, level in ipairs(reservation.levels) do leave(level[1]) end
+      redis.call('HDEL', reservations, some[i])
       redis.call('HSET', ORPHANS, some[i], cjson.encode({ now, some[i + 1] }))
       redis.call('ZADD', DUE, now, some[i])
       ended = ended + 1
@@ -59,7 +60,7 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', owners, '-inf', now)) do
     redis.call('PEXPIRE', ORPHANS, 2 * DAY)
     redis.call('PEXPIRE', DUE, 2 * DAY)
   end
-  if redis.call('EXISTS', holds) == 0 then redis.call('ZREM', owners, dead) end
+  if redis.call('EXISTS', reservations) == 0 then redis.call('ZREM', owners, dead) end
 end
 local alive = redis.call('ZCOUNT', owners, '(' .. whole(now), '+inf')
 

@@ -190,12 +190,12 @@ export class RedisLimiter extends Limiter {
   }
 
   override settle(id: string, settled: Charge, unused = "", unreserved?: Unreserved): void {
-    const hold = this.reservations.get(id);
-    if (!hold && !unreserved) return;
+    const running = this.reservations.get(id);
+    if (!running && !unreserved) return;
     const charge = namedCharge(id, settled);
     this.reservations.delete(id);
     if (!this.fallback) {
-      if (hold) this.settleShared(hold, charge, unused, unreserved);
+      if (running) this.settleShared(running, charge, unused, unreserved);
       else if (unreserved) this.unsent.push({ charge, unreserved, position: this.position });
       if (this.unsent.length >= MAX_UNSENT) this.sendUnreserved();
       return;
@@ -203,9 +203,9 @@ export class RedisLimiter extends Limiter {
     const used = this.countedNames.countOnce(charge);
     this.fallback.settle(id, used, unused, unreserved);
     if (unreserved) this.addUnreserved(unreserved, used.cost, this.position);
-    if (!hold) return;
+    if (!running) return;
     this.addUnreported(
-      hold,
+      running,
       { ...used, ...(charge.once !== undefined && used !== NO_CHARGE && { once: charge.once }) },
       unused,
     );
@@ -316,7 +316,7 @@ export class RedisLimiter extends Limiter {
     if (!fallback && this.closed) throw spendUnknownError();
     if (!fallback) return this.reserveShared(reservation, MAX_TRIES);
     const time = this.clock();
-    const hold = {
+    const running = {
       reservation,
       time,
       json: packReservation(reservation, this.parts.calendar, time),
@@ -327,26 +327,26 @@ export class RedisLimiter extends Limiter {
     try {
       const reserved = await fallback.reserve(reservation);
       granted = "grant" in reserved;
-      if (granted) this.keep(hold, fallback);
+      if (granted) this.keep(running, fallback);
       return reserved;
     } finally {
       // Refused, or the ledger cannot answer: what the server may have reserved ends with its return.
-      if (!granted && epoch !== undefined) this.addUnreported(hold, NO_CHARGE, "");
+      if (!granted && epoch !== undefined) this.addUnreported(running, NO_CHARGE, "");
     }
   }
 
   /** @param by the limiter that has counted it; undefined: the server */
-  private keep(hold: RedisReservation, by?: MemoryLimiter): void {
-    this.reservations.set(hold.reservation.id, hold);
+  private keep(running: RedisReservation, by?: MemoryLimiter): void {
+    this.reservations.set(running.reservation.id, running);
     if (by === this.fallback) return;
     // The server was lost or came back meanwhile.
-    if (this.fallback) this.fallback.adopt(hold.reservation, hold.time);
-    else this.adopt([hold]).catch((thrown) => this.handleFailure(thrown));
+    if (this.fallback) this.fallback.adopt(running.reservation, running.time);
+    else this.adopt([running]).catch((thrown) => this.handleFailure(thrown));
   }
 
-  private settleShared(hold: RedisReservation, charge: Charge, unused: string, unreserved?: Unreserved): void {
+  private settleShared(running: RedisReservation, charge: Charge, unused: string, unreserved?: Unreserved): void {
     const { tokens, cost, once = "" } = charge;
-    const { id } = hold.reservation;
+    const { id } = running.reservation;
     const { epoch } = this;
     const amounts = [String(Math.ceil(tokens)), toDecimal(cost)];
     const report = randomUUID();
@@ -356,13 +356,13 @@ export class RedisLimiter extends Limiter {
     this.run("settle", args, undefined, JOIN_TIMEOUT).then(
       (reply) => {
         // Other processes have ended it, because they considered this process dead.
-        if (reply === null) this.addUnreported(hold, charge, unused, position);
-        else this.onSettled(hold, reply, { unused, cost, position, epoch });
+        if (reply === null) this.addUnreported(running, charge, unused, position);
+        else this.onSettled(running, reply, { unused, cost, position, epoch });
       },
       (thrown) => {
         this.handleFailure(thrown);
         if (unreserved) this.addNamed(report, [{ charge, unreserved, position }]);
-        this.addUnreported(hold, charge, unused, position);
+        this.addUnreported(running, charge, unused, position);
       },
     );
   }
@@ -418,12 +418,12 @@ export class RedisLimiter extends Limiter {
 
   /** Records the charge of a reservation, to be sent to the server later. */
   private addUnreported(
-    hold: RedisReservation,
+    running: RedisReservation,
     { tokens, cost, once = "" }: Charge,
     unused: string,
     position = this.position,
   ): void {
-    const { reservation, time, json, epoch, granted } = hold;
+    const { reservation, time, json, epoch, granted } = running;
     if (epoch === undefined) {
       for (const level of reservation.levels)
         if (level.scope !== unused) this.addPayments(levelSumNames(level, this.parts.calendar, time), cost, position);
@@ -473,18 +473,18 @@ export class RedisLimiter extends Limiter {
   }
 
   /** Sends running reservations that the server does not know. */
-  private async adopt(holds: readonly RedisReservation[]): Promise<void> {
+  private async adopt(running: readonly RedisReservation[]): Promise<void> {
     const { epoch } = this;
     const sent: Promise<unknown>[] = [];
-    for (let at = 0; at < holds.length; at += ADOPT_BATCH) {
-      const some = holds.slice(at, at + ADOPT_BATCH);
+    for (let at = 0; at < running.length; at += ADOPT_BATCH) {
+      const some = running.slice(at, at + ADOPT_BATCH);
       sent.push(
         this.send(
           "adopt",
           some.flatMap(({ reservation: { id }, time, json }) => [id, String(time), json]),
         ),
       );
-      for (const hold of some) this.reservations.set(hold.reservation.id, { ...hold, epoch, granted: true });
+      for (const each of some) this.reservations.set(each.reservation.id, { ...each, epoch, granted: true });
     }
     await Promise.all(sent);
   }

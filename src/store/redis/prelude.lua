@@ -8,7 +8,7 @@ end
 local second = math.floor(now / 1000)
 -- A minute, and the current second.
 local SECONDS = 61
-local DAY = 86400000
+local HOUR, DAY = 3600000, 86400000
 
 local function whole(number) return string.format('%.0f', number) end
 
@@ -97,7 +97,7 @@ end
 -- Adds money whose row may be in the sum that was loaded from the ledger. It counts if it is not: a row has a place, the name of a
 -- journal and a position there, and a sum has the position up to which it includes each journal. If the sum is not loaded, the money
 -- is stored for the next load, as a result may already be under way.
-local function owed(key, cost, place)
+local function addPlaced(key, cost, place)
   local seeded = redis.call('HGET', key, 'seeded')
   if not seeded then
     increase(key, 'late:' .. place, cost)
@@ -108,9 +108,9 @@ local function owed(key, cost, place)
   if tonumber(position) > (cjson.decode(seeded)[journal] or 0) then increase(key, 'spent', cost) end
 end
 
--- Parses a stored hold: its time, and { most = { tokens, money }, least = { … }, levels = { { scope, rpm, tpm, tokens reserved,
--- concurrency, { { name of a sum, hard limit or '' }, … } }, … } }.
-local function unpacked(text)
+-- Parses a stored reservation: its time, and { maximum = { tokens, money }, minimum = { … }, levels = { { scope, rpm, tpm, tokens
+-- reserved, concurrency, { { name of a sum, hard limit or '' }, … } }, … } }.
+local function parseReservation(text)
   local at = string.find(text, '|', 1, true)
   return tonumber(string.sub(text, 1, at - 1)), cjson.decode(string.sub(text, at + 1))
 end
@@ -126,35 +126,36 @@ local function sums(level)
 end
 
 local function enter(scope)
-  redis.call('INCR', P .. 'inside:' .. scope)
-  redis.call('PEXPIRE', P .. 'inside:' .. scope, DAY)
+  redis.call('INCR', P .. 'running:' .. scope)
+  redis.call('PEXPIRE', P .. 'running:' .. scope, DAY)
 end
 
 local function leave(scope)
-  if redis.call('DECR', P .. 'inside:' .. scope) <= 0 then redis.call('DEL', P .. 'inside:' .. scope) end
+  if redis.call('DECR', P .. 'running:' .. scope) <= 0 then redis.call('DEL', P .. 'running:' .. scope) end
 end
 
--- Adds the cost of an exchange that began before its level had a budget of the period: a key's budgets may change meanwhile.
-local function unreserved(level, time, cost, counted)
-  local own = {}
-  for _, name in ipairs(sums(level)) do own[name] = true end
-  local all = redis.call('HGETALL', P .. 'sums:' .. level[1])
+-- Adds the cost of an exchange that began before its scope had a budget of the period: a key's budgets may change meanwhile. The
+-- sums in `reserved` are counted by their reservation.
+local function chargeUnreserved(scope, reserved, time, cost, counted)
+  local known = {}
+  for _, name in ipairs(reserved) do known[name] = true end
+  local all = redis.call('HGETALL', P .. 'sums:' .. scope)
   for i = 1, #all, 2 do
-    local name = all[i] .. ':' .. all[i + 1] .. ':' .. level[1]
+    local name = all[i] .. ':' .. all[i + 1] .. ':' .. scope
     local key = P .. 'spent:' .. name
-    if not own[name] and time >= tonumber(all[i + 1]) and redis.call('HEXISTS', key, 'spent') == 1 then
+    if not known[name] and time >= tonumber(all[i + 1]) and redis.call('HEXISTS', key, 'spent') == 1 then
       increase(key, 'spent', cost)
       decrease(key, 'spent', counted)
     end
   end
 end
 
--- Counts usage at all levels of a hold, instead of its worst case, or of `before`: { tokens, money, unused scope } that was
+-- Counts usage at all levels of a reservation, instead of its worst case, or of `before`: { tokens, money, unused scope } that was
 -- counted for it. A sum that is not loaded gets it from the ledger, or from here, if the place of its row is known. Returns the
 -- money spent of each sum.
-local function charge(time, hold, tokens, cost, unused, before, place)
+local function charge(time, reservation, tokens, cost, unused, before, place)
   local spent = {}
-  for _, level in ipairs(hold.levels) do
+  for _, level in ipairs(reservation.levels) do
     local scope, t, c = level[1], tokens, cost
     if scope == unused then t, c = 0, '0' end
     local reserved, counted = level[4], '0'
@@ -165,30 +166,30 @@ local function charge(time, hold, tokens, cost, unused, before, place)
       local key = P .. 'spent:' .. name
       local known = redis.call('HMGET', key, 'spent', 'pending')
       if known[2] and not before then
-        decrease(key, 'pending', hold.most[2])
+        decrease(key, 'pending', reservation.maximum[2])
         if string.sub(redis.call('HGET', key, 'pending'), 1, 1) == '-' then redis.call('HSET', key, 'pending', '0') end
       end
       if known[1] then
         increase(key, 'spent', c)
         decrease(key, 'spent', counted)
       elseif place and not before then
-        owed(key, c, place)
+        addPlaced(key, c, place)
       end
       spent[#spent + 1] = redis.call('HGET', key, 'spent') or ''
     end
-    unreserved(level, time, c, counted)
+    chargeUnreserved(scope, sums(level), time, c, counted)
   end
   return spent
 end
 
--- Replaces a removed hold with the actual usage. Returns the money spent of each sum.
+-- Replaces a removed reservation with the actual usage. Returns the money spent of each sum.
 local function finish(text, tokens, cost, unused, place)
-  local time, hold = unpacked(text)
-  for _, level in ipairs(hold.levels) do leave(level[1]) end
-  return charge(time, hold, tokens, cost, unused, nil, place)
+  local time, reservation = parseReservation(text)
+  for _, level in ipairs(reservation.levels) do leave(level[1]) end
+  return charge(time, reservation, tokens, cost, unused, nil, place)
 end
 
--- Orphans: holds whose owner was taken for dead, { died, text, before, once }; the latter two if something was counted: as for
+-- Orphans: reservations whose owner was taken for dead, { died, text, before, once }; the latter two if something was counted: as for
 -- `charge`, and the name under which it has counted once.
 local ORPHANS, DUE = P .. 'orphans', P .. 'due'
 
@@ -202,7 +203,13 @@ local function reclaim(id)
   return orphan
 end
 
--- Reports whether usage counts: the first time that its name is reported.
-local function first(once)
-  return once == '' or redis.call('SET', P .. 'once:' .. once, 1, 'NX', 'PX', 3600000) ~= false
+-- Reports whether a name is new, and remembers it for some milliseconds.
+local function isNew(name, ttl)
+  return redis.call('SET', P .. 'once:' .. name, 1, 'NX', 'PX', ttl) ~= false
+end
+
+-- Reports whether usage counts: without a name, or the first time that its name is reported. Vendors return responses generated in
+-- the background for 31 days.
+local function counts(once)
+  return once == '' or isNew(once, 31 * DAY)
 end

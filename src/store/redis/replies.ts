@@ -109,13 +109,13 @@ export function parseStatuses(
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
     const [requests, tokens] = [readRateState(reader), readRateState(reader)];
     const states = readBudgetStates(level, reader, calendar, now);
-    const inside = reader.number();
+    const running = reader.number();
     return {
       kind,
       name,
       ...(rpm > 0 && { requests: rateLimitState(requests, rpm) }),
       ...(tpm > 0 && { tokens: rateLimitState(tokens, tpm) }),
-      ...(concurrency > 0 && { concurrency: { limit: concurrency, remaining: Math.max(0, concurrency - inside) } }),
+      ...(concurrency > 0 && { concurrency: { limit: concurrency, remaining: Math.max(0, concurrency - running) } }),
       budgets: budgets.map((budget, i) => budgetStatus(budget, states[i] as BudgetState)),
     };
   });

@@ -1,10 +1,10 @@
--- ARGV[3]: owner, [4]: id, [5]: the hold as JSON. Everything is checked before anything is written.
+-- ARGV[3]: owner, [4]: id, [5]: the reservation as JSON. Everything is checked before anything is written.
 local owner, id = ARGV[3], ARGV[4]
 if not redis.call('ZSCORE', P .. 'owners', owner) then return { 'owner' } end
-local hold = cjson.decode(ARGV[5])
-local tokens, cost = hold.most[1], hold.most[2]
+local reservation = cjson.decode(ARGV[5])
+local tokens, cost = reservation.maximum[1], reservation.maximum[2]
 local state, missing = {}, { 'missing' }
-for _, level in ipairs(hold.levels) do
+for _, level in ipairs(reservation.levels) do
   for _, name in ipairs(sums(level)) do
     local known = redis.call('HMGET', P .. 'spent:' .. name, 'spent', 'pending')
     state[name] = { known[1], known[2] or '0' }
@@ -13,9 +13,9 @@ for _, level in ipairs(hold.levels) do
 end
 if #missing > 1 then return missing end
 
-for i, level in ipairs(hold.levels) do
+for i, level in ipairs(reservation.levels) do
   local scope, rpm, tpm, asked, concurrency, budgets = unpack(level)
-  if concurrency > 0 and tonumber(redis.call('GET', P .. 'inside:' .. scope) or 0) >= concurrency then
+  if concurrency > 0 and tonumber(redis.call('GET', P .. 'running:' .. scope) or 0) >= concurrency then
     return { 'excess', i - 1, 'concurrency' }
   end
   if rpm > 0 and advance(P .. 'rpm:' .. scope) >= rpm then
@@ -36,26 +36,26 @@ for i, level in ipairs(hold.levels) do
 end
 
 local reply = { 'ok', now, redis.call('ZCARD', P .. 'owners') }
-local function say(value) reply[#reply + 1] = value end
-for _, level in ipairs(hold.levels) do
+local function add(value) reply[#reply + 1] = value end
+for _, level in ipairs(reservation.levels) do
   local scope, rpm, tpm, asked = unpack(level)
   enter(scope)
   local sum, reset = 0, 0
   if rpm > 0 then sum, reset = correct(P .. 'rpm:' .. scope, now, 1) end
-  say(sum)
-  say(reset)
+  add(sum)
+  add(reset)
   sum, reset = 0, 0
   if tpm > 0 then sum, reset = correct(P .. 'tpm:' .. scope, now, asked) end
-  say(sum)
-  say(reset)
+  add(sum)
+  add(reset)
   for _, name in ipairs(sums(level)) do
     local key = P .. 'spent:' .. name
     increase(key, 'pending', cost)
     -- A sum without a period has no end after which it could expire.
     if string.sub(name, 1, 6) == 'total:' then redis.call('PEXPIRE', key, 7 * DAY) end
-    say(state[name][1])
-    say(state[name][2])
+    add(state[name][1])
+    add(state[name][2])
   end
 end
-redis.call('HSET', P .. 'holds:' .. owner, id, whole(now) .. '|' .. ARGV[5])
+redis.call('HSET', P .. 'reservations:' .. owner, id, whole(now) .. '|' .. ARGV[5])
 return reply

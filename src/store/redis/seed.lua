@@ -9,7 +9,7 @@ for i = 3, #ARGV, 4 do
       local place = string.match(fields[f], '^late:(.+)$')
       if place then
         redis.call('HDEL', key, fields[f])
-        owed(key, fields[f + 1], place)
+        addPlaced(key, fields[f + 1], place)
       end
     end
     redis.call('PEXPIRE', key, ARGV[i + 3])

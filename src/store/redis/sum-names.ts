@@ -59,14 +59,10 @@ export const packLevel = (level: LimitLevel, tokens: number, calendar: Calendar,
 };
 
 /** Serializes a reservation for scripts. */
-export function packReservation(
-  { levels, maximum: most, minimum: least }: Reservation,
-  calendar: Calendar,
-  now: number,
-): string {
+export function packReservation({ levels, maximum, minimum }: Reservation, calendar: Calendar, now: number): string {
   return JSON.stringify({
-    most: [Math.ceil(most.tokens), toDecimal(most.cost)],
-    least: [Math.ceil(least.tokens), toDecimal(least.cost)],
-    levels: levels.map((level) => packLevel(level, most.tokens, calendar, now)),
+    maximum: [Math.ceil(maximum.tokens), toDecimal(maximum.cost)],
+    minimum: [Math.ceil(minimum.tokens), toDecimal(minimum.cost)],
+    levels: levels.map((level) => packLevel(level, maximum.tokens, calendar, now)),
   });
 }

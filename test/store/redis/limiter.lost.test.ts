@@ -19,7 +19,7 @@ test("the server is killed and comes back empty: each keeps to its share, and ev
   const running: [RedisLimiter, string][] = [];
   for (const limiter of limiters) {
     const [early, late] = [asking(levels, 40), asking(levels, 60)];
-    for (const hold of [early, late]) granted(await limiter.reserve(hold));
+    for (const reservation of [early, late]) granted(await limiter.reserve(reservation));
     settle(limiter, early.id, 40);
     running.push([limiter, late.id]);
   }
@@ -169,14 +169,14 @@ test("whatever is settled while the server is lost and comes back empty counts o
     let going = true;
     const exchange = async (i: number) => {
       const [limiter, journal] = [limiters[i] as RedisLimiter, journals[i] as (typeof journals)[number]];
-      const hold = asking(levels, 2000);
-      granted(await limiter.reserve(hold));
+      const reservation = asking(levels, 2000);
+      granted(await limiter.reserve(reservation));
       await sleep(next(60));
       const cost = next(1000);
       journal.end += 10 + next(90);
       journal.rows.push({ end: journal.end, cost });
       settled += cost;
-      limiter.settle(hold.id, { tokens: 0, cost });
+      limiter.settle(reservation.id, { tokens: 0, cost });
     };
     const traffic = Array.from({ length: 12 }, async (_, n) => {
       while (going) await exchange(n % 3);
@@ -253,8 +253,8 @@ for (const format of ["the first", "another"])
     const { limiters, clock, logged, ledger } = await several(t, redis.url, 2);
     const [one, other] = limiters as [RedisLimiter, RedisLimiter];
     const levels = budget(1000);
-    const hold = asking(levels, 100);
-    granted(await one.reserve(hold));
+    const reservation = asking(levels, 100);
+    granted(await one.reserve(reservation));
     const live = async () => {
       const life = String(clock.now + 10_000);
       if (format === "another") return redis.ask("ZADD", "{gateway}:formats", life, "a later one");

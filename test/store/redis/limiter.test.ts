@@ -136,12 +136,12 @@ test("money is exact to the nano-dollar above nine million dollars, where double
   // Of these numbers every one is a double; their sums are not.
   const whole = 2 ** 53;
   const levels = budget(whole * 2);
-  const holds = [whole, whole - 2, 1].map((cost) => asking(levels, cost));
-  for (const hold of holds) granted(await limiter.reserve(hold));
+  const reservations = [whole, whole - 2, 1].map((cost) => asking(levels, cost));
+  for (const reservation of reservations) granted(await limiter.reserve(reservation));
   t.ok(refused(await limiter.reserve(asking(levels, 2))), "one is left");
   granted(await limiter.reserve(asking(levels, 1)));
   t.ok(refused(await limiter.reserve(asking(levels, 1))));
-  for (const { id, maximum } of holds) limiter.settle(id, maximum);
+  for (const { id, maximum } of reservations) limiter.settle(id, maximum);
   await limiter.statuses([]);
   const [name = ""] = (await redis.ask("KEYS", "*spent*")) as string[];
   t.equal(await redis.ask("HGET", name, "spent"), String(2n ** 54n - 1n));
@@ -184,8 +184,8 @@ test("requests of a process that died run no more, and stay reserved until the l
   const levels = [
     level("key", "ci", { tpm: 9000, concurrency: 9, budgets: [{ nano: 1000, per: "day", soft: false }] }),
   ];
-  const holds = [100, 100, 100].map((cost) => ({ ...asking(levels, cost), maximum: { tokens: 50, cost } }));
-  for (const hold of holds) granted(await dying.reserve(hold));
+  const reservations = [100, 100, 100].map((cost) => ({ ...asking(levels, cost), maximum: { tokens: 50, cost } }));
+  for (const reservation of reservations) granted(await dying.reserve(reservation));
   granted(await other.reserve(asking(levels, 100)));
   die(dying);
   clock.now += 9000;
@@ -198,7 +198,7 @@ test("requests of a process that died run no more, and stay reserved until the l
   clock.now += 1001;
   await beat(other);
   t.match(await other.statuses(levels), [{ concurrency: { remaining: 8 }, budgets: [{ spent: 0, reserved: 400 }] }]);
-  const [below, above] = holds as [Reservation, Reservation, Reservation];
+  const [below, above] = reservations as [Reservation, Reservation, Reservation];
   rows.set(below.id, row(20, 30)).set(above.id, row(80, 170));
   for (const by of [third, other, third]) {
     clock.now += 3000;
@@ -228,8 +228,8 @@ test("a request without a row counts with its minimum after ten minutes, and a r
   const { limiters, clock, rows } = await several(t, redis.url, 2);
   const [dying, other] = limiters as [RedisLimiter, RedisLimiter];
   const levels = budget(1000);
-  const hold = asking(levels, 100);
-  granted(await dying.reserve(hold));
+  const reservation = asking(levels, 100);
+  granted(await dying.reserve(reservation));
   die(dying);
   const wait = async (milliseconds: number) => {
     clock.now += milliseconds;
@@ -242,7 +242,7 @@ test("a request without a row counts with its minimum after ten minutes, and a r
   await wait(60_000);
   await until(async () => (await spent(other, levels))?.spent === 1, "its minimum");
   t.match(await spent(other, levels), { reserved: 0 });
-  rows.set(hold.id, row(0, 150));
+  rows.set(reservation.id, row(0, 150));
   await wait(70_000);
   await until(async () => (await spent(other, levels))?.spent === 150, "its row");
   await wait(3_600_000);
@@ -255,11 +255,11 @@ test("the row of a dead process's fallback counts for the model and provider tha
   const budgets = [{ nano: 1000, per: "day", soft: false } as const];
   const main = [level("key", "ci", { budgets }), level("model", "first", { budgets })];
   const own = [level("provider", "up", { budgets }), level("model", "second", { budgets })];
-  const hold = asking(main, 100);
-  granted(await dying.reserve(hold));
-  granted(await dying.reserve({ ...asking(own, 100), id: `${hold.id}/2` }));
+  const reservation = asking(main, 100);
+  granted(await dying.reserve(reservation));
+  granted(await dying.reserve({ ...asking(own, 100), id: `${reservation.id}/2` }));
   die(dying);
-  rows.set(hold.id, row(0, 60, "second", "up"));
+  rows.set(reservation.id, row(0, 60, "second", "up"));
   clock.now += 10_001;
   await beat(other);
   const all = [...main, ...own];
@@ -280,7 +280,7 @@ test("a process that was suspended and taken for dead reports its requests' cost
   const [still, other] = limiters as [RedisLimiter, RedisLimiter];
   const levels = budget(1000);
   const [one, two, three] = [asking(levels, 100), asking(levels, 100), asking(levels, 100)];
-  for (const hold of [one, two, three]) granted(await still.reserve(hold));
+  for (const reservation of [one, two, three]) granted(await still.reserve(reservation));
   rows.set(one.id, row(0, 50));
   clock.now += 10_001;
   await beat(other);
@@ -299,16 +299,16 @@ test("usage of a dead process's row that counts once is counted once, whoever ha
   const { limiters, clock, rows } = await several(t, redis.url, 2);
   const [still, other] = limiters as [RedisLimiter, RedisLimiter];
   const levels = budget(1000);
-  const holds = [asking(levels, 100), asking(levels, 100), asking(levels, 100)] as const;
-  for (const hold of holds) granted(await still.reserve(hold));
+  const reservations = [asking(levels, 100), asking(levels, 100), asking(levels, 100)] as const;
+  for (const reservation of reservations) granted(await still.reserve(reservation));
   const told = async (once: string) => {
-    const hold = asking(levels, 100);
-    granted(await other.reserve(hold));
-    other.settle(hold.id, { tokens: 0, cost: 30, once });
+    const reservation = asking(levels, 100);
+    granted(await other.reserve(reservation));
+    other.settle(reservation.id, { tokens: 0, cost: 30, once });
     await other.statuses([]);
   };
   await told("up before");
-  const [before, after, back] = holds;
+  const [before, after, back] = reservations;
   for (const [{ id }, once] of [
     [before, "up before"],
     [after, "up after"],
@@ -323,12 +323,23 @@ test("usage of a dead process's row that counts once is counted once, whoever ha
   t.match(await spent(other, levels), { spent: 90 });
   await told("up after");
   t.match(await spent(other, levels), { spent: 90 });
-  for (const [hold, once] of [
+  for (const [reservation, once] of [
     [before, "up before"],
     [back, "up back"],
   ] as const)
-    still.settle(hold.id, { tokens: 0, cost: 30, once });
+    still.settle(reservation.id, { tokens: 0, cost: 30, once });
   await still.statuses([]);
   await still.statuses([]);
   t.match(await spent(other, levels), { spent: 90, reserved: 0 }, "it lives, and settles what was taken for dead");
+});
+
+test("usage that counts once does for as long as vendors return a response that was generated in the background", async (t, redis) => {
+  const { limiters } = await several(t, redis.url, 1);
+  const [limiter] = limiters as [RedisLimiter];
+  const reservation = asking(budget(1000), 100);
+  granted(await limiter.reserve(reservation));
+  limiter.settle(reservation.id, { tokens: 0, cost: 30, once: "up resp_1" });
+  await limiter.statuses([]);
+  const [name] = (await redis.ask("KEYS", "*once:up resp_1")) as [string];
+  t.ok(Number(await redis.ask("PTTL", name)) > 30 * 86_400_000, "it may be fetched again a month later");
 });

@@ -52,8 +52,8 @@ t.test("a reservation is encoded with the amounts of each level", async (t) => {
     NOON,
   );
   t.same(JSON.parse(made), {
-    most: [500, "7"],
-    least: [1, "2"],
+    maximum: [500, "7"],
+    minimum: [1, "2"],
     levels: [
       [
         "key:ci",
