@@ -2,39 +2,10 @@
 
 import { html, useLayoutEffect, useRef, useState } from "../common/ui.js";
 import { change } from "./api.js";
+import { fieldsOf } from "./key-fields.js";
 import { LIMITS, wordsOf } from "./limits.js";
 
 const DAY = 86_400_000;
-
-const list = (text) => text.split(/[\s,]+/).filter(Boolean);
-
-/** Reads a key's fields; an empty one is removed. */
-function fieldsOf(data, editing) {
-  const text = (name) => data.get(name).trim();
-  const none = editing ? null : undefined;
-  const or = (value, empty) => (empty ? none : value);
-  const lists = Object.fromEntries(
-    ["models", "paths", "addresses"].map((name) => [name, or(list(text(name)), list(text(name)).length === 0)]),
-  );
-  const limits = Object.fromEntries(
-    ["rpm", "tpm", "concurrency"].map((name) => [name, or(text(name), text(name) === "")]),
-  );
-  const budget = text("budget")
-    .split(",")
-    .map((each) => each.trim())
-    .filter(Boolean);
-  const pairs = list(text("tags")).map((pair) => pair.split("="));
-  return {
-    name: text("name"),
-    group: or(text("group"), text("group") === ""),
-    owner: or(text("owner"), text("owner") === ""),
-    tags: or(Object.fromEntries(pairs), pairs.length === 0),
-    expires: or(Date.parse(text("expires")), text("expires") === ""),
-    budget: or(budget, budget.length === 0),
-    ...limits,
-    ...lists,
-  };
-}
 
 export function KeyForm({ of, close, done }) {
   const [error, setError] = useState();
@@ -43,12 +14,14 @@ export function KeyForm({ of, close, done }) {
   useLayoutEffect(() => first.current?.focus(), []);
   const send = async (event) => {
     event.preventDefault();
-    const fields = fieldsOf(new FormData(event.currentTarget), of.id !== undefined);
+    const form = event.currentTarget;
+    const texts = Object.fromEntries(new FormData(form));
+    const opened = Array.from(form.elements, ({ name, defaultValue = "" }) => [name, defaultValue]);
     try {
       const answer =
         of.id === undefined
-          ? await change("POST", "/api/keys", fields)
-          : await change("PATCH", `/api/keys/${of.id}`, fields);
+          ? await change("POST", "/api/keys", fieldsOf(texts))
+          : await change("PATCH", `/api/keys/${of.id}`, fieldsOf(texts, Object.fromEntries(opened)));
       close();
       done(answer);
     } catch (thrown) {
@@ -56,7 +29,9 @@ export function KeyForm({ of, close, done }) {
     }
   };
   const date = of.expires ? new Date(of.expires).toISOString().slice(0, 10) : "";
-  const least = new Date(Date.now() + DAY).toISOString().slice(0, 10);
+  const tomorrow = new Date(Date.now() + DAY).toISOString().slice(0, 10);
+  // An expired key can be changed without another date.
+  const least = date !== "" && date < tomorrow ? date : tomorrow;
   return html`<form class="card" onSubmit=${send} aria-label=${of.id ? `Change ${of.name}` : "Make a key"}>
     <div class="bar">
       <label class="field">Name<input name="name" ref=${first} required defaultValue=${of.name} /></label>

@@ -163,6 +163,19 @@ t.test(
   },
 );
 
+t.test("a key that was changed in one field is otherwise the same, also where it has expired", options, async (t) => {
+  const gateway = await startConsole(t, YAML);
+  const { keys } = gateway.gateway.stores;
+  const expires = Date.now() - 30 * 3_600_000;
+  const { record } = await keys.create({ name: "old", expires, tags: { team: "new york, usa", query: "a=b" } });
+  const page = await consolePage(t, gateway, "/keys");
+  await page.getByRole("button", { name: "Change old" }).click();
+  await page.getByLabel("Owner").fill("Ada");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "Save" }).waitFor({ state: "detached", timeout: 10_000 });
+  t.same(await keys.show(record.id), { ...record, owner: "Ada" });
+});
+
 t.test("a key that was just made is shown with client settings for its allowed models", options, async (t) => {
   const gateway = await startConsole(t, YAML);
   const page = await consolePage(t, gateway, "/keys");
