@@ -1,5 +1,8 @@
 import type { Audit, Author } from "./audit.ts";
 
+/** Deleted rows between progress messages. */
+const PROGRESS_ROWS = 100_000;
+
 /** Receives progress messages of a long operation. */
 export type ProgressListener = (message: string) => void;
 
@@ -48,6 +51,18 @@ export abstract class Maintenance {
    * @param before Unix milliseconds, the start of a day in UTC
    * @returns the number of rows
    */
-  abstract prune(before: number, progress: ProgressListener): Promise<number>;
+  async prune(before: number, progress: ProgressListener): Promise<number> {
+    let removed = 0;
+    for await (const rows of this.removeRows(before)) {
+      const next = Math.floor(removed / PROGRESS_ROWS) + 1;
+      removed += rows;
+      if (removed >= next * PROGRESS_ROWS) progress(`${removed.toLocaleString("en-US")} rows`);
+    }
+    return removed;
+  }
+
+  /** Deletes them in steps. @returns the number of rows in each step */
+  protected abstract removeRows(before: number): AsyncIterable<number>;
+
   abstract close(): void | Promise<void>;
 }

@@ -42,13 +42,8 @@ export class PostgresMaintenance extends Maintenance {
     });
   }
 
-  override async prune(before: number, progress: ProgressListener): Promise<number> {
-    let removed = 0;
-    for await (const rows of prunePostgres(this.database, before)) {
-      removed += rows;
-      if (rows > 0) progress(`${removed.toLocaleString("en-US")} rows`);
-    }
-    return removed;
+  protected override removeRows(before: number): AsyncIterable<number> {
+    return prunePostgres(this.database, before);
   }
 
   override get audit(): PostgresAudit {

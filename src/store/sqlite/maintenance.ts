@@ -19,8 +19,6 @@ const ALL = 2 ** 31 - 1;
 const PROGRESS_INTERVAL = 1000;
 /** Rows deleted in one transaction, for which other writers wait some milliseconds; and milliseconds of pause between them. */
 const STEP = { rows: 2000, pause: 1 };
-/** Rows between progress messages. */
-const PROGRESS_ROWS = 100_000;
 /** Maximum number of problems listed individually. */
 const MAX_LISTED = 20;
 
@@ -84,13 +82,8 @@ export class SqliteMaintenance extends Maintenance {
     return describeDifferences({ hours, days, weeks }, MAX_LISTED);
   }
 
-  override async prune(before: number, progress: ProgressListener): Promise<number> {
-    let removed = 0;
-    for await (const rows of pruneSqlite(this.database, before, STEP)) {
-      removed += rows;
-      if (removed % PROGRESS_ROWS === 0) progress(`${removed.toLocaleString("en-US")} rows`);
-    }
-    return removed;
+  protected override removeRows(before: number): AsyncIterable<number> {
+    return pruneSqlite(this.database, before, STEP);
   }
 
   override isBehind(): boolean {
