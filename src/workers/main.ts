@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { JsonLog } from "../core/log.ts";
-import { type QuestionHandlers } from "../core/peers.ts";
+import type { QuestionHandlers } from "../core/peers.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { stopAfterCrash } from "../crash.ts";
 import { Gateway } from "../gateway.ts";
@@ -64,7 +64,7 @@ const closings = {
   },
 };
 
-/** Whether this worker has crashed: its primary gives the connections that it has not taken to others. */
+/** Whether this worker has crashed: its primary gives the connections that it has not accepted to others. */
 let hasFailed = false;
 
 function acceptConnection(gateway: Gateway, id: number, socket: Socket | undefined): void {
@@ -72,7 +72,7 @@ function acceptConnection(gateway: Gateway, id: number, socket: Socket | undefin
     socket?.destroy();
     return;
   }
-  sendToPrimary({ type: "taken", id });
+  sendToPrimary({ type: "accepted", id });
   if (!socket) {
     closings.add();
     return;

@@ -33,8 +33,8 @@ export interface WorkerStart {
 /** Messages of a worker to the primary. */
 export type ToPrimary =
   | { readonly type: "ready" }
-  /** A connection that the worker has taken, and the number of its connections that were closed. */
-  | { readonly type: "taken"; readonly id: number }
+  /** A connection that the worker has accepted, and the number of its connections that were closed. */
+  | { readonly type: "accepted"; readonly id: number }
   | { readonly type: "closed"; readonly count: number }
   /** `unwritten`: rows that would be lost if the worker were killed. */
   | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: UnwrittenLines | undefined }

@@ -23,7 +23,7 @@ export function isWorker(pid: number): boolean {
   }
 }
 
-/** Milliseconds after which a connection that was not taken marks its worker as busy. */
+/** Milliseconds after which a connection that was not accepted marks its worker as busy. */
 const BUSY_AFTER = 1000;
 
 /** Receives the events of a worker. */
@@ -33,7 +33,7 @@ interface WorkerListener {
   onMessage(message: ToPrimary, from: WorkerProcess): void;
   /** Called when the worker's channel is closed: no message comes any more. */
   onDisconnect(worker: WorkerProcess): void;
-  /** Called when the worker has ended, with the connections that it never took. */
+  /** Called when the worker has ended, with the connections that it never accepted. */
   onExit(worker: WorkerProcess, notAccepted: readonly Socket[]): void;
 }
 
@@ -57,12 +57,12 @@ export class WorkerProcess {
   lastMessageAt = performance.now();
   readonly startedAt = performance.now();
   private readonly child: ChildProcess;
-  /** Its open connections, taken or not. */
+  /** Its open connections, accepted or not. */
   private openConnections = 0;
   private lastConnection = 0;
   /** `performance.now()` when it was given its last connection. */
   lastConnectionAt = 0;
-  /** Connections that it has not taken yet, with the time of each. */
+  /** Connections that it has not accepted yet, with the time of each. */
   private readonly unaccepted = new Map<number, { socket: Socket; at: number }>();
   private readonly questions = new PendingQuestions((message) => this.send(message));
   /** Why the system has no process for it. */
@@ -89,7 +89,7 @@ export class WorkerProcess {
       } else if (message.type === "alive") {
         this.parts = message.parts;
         this.unwritten = message.unwritten;
-      } else if (message.type === "taken") this.onAccepted(message.id);
+      } else if (message.type === "accepted") this.onAccepted(message.id);
       else if (message.type === "closed") this.openConnections -= message.count;
       else if (message.type === "answer") this.questions.receive(message);
       listener.onMessage(message, this);
@@ -150,7 +150,7 @@ export class WorkerProcess {
     this.child.send({ type: "connection", id } satisfies ToWorker, socket, { keepOpen: true }, () => {});
   }
 
-  /** Returns the connections that it has not taken, for another worker: it must not take them any more. */
+  /** Returns the connections that it has not accepted, for another worker: it must not accept them any more. */
   takeUnaccepted(): Socket[] {
     const sockets = [...this.unaccepted.values()].map(({ socket }) => socket);
     this.unaccepted.clear();
