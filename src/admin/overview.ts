@@ -22,6 +22,8 @@ interface Attention {
 }
 
 let version: string | undefined;
+
+/** Returns the version of this program, as in package.json. */
 export function gatewayVersion(): string {
   version ??= (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string })
     .version;

@@ -68,6 +68,7 @@ export class CounterSeries {
   value = 0;
 }
 
+/** A counter for each combination of labels; those without labels, and initial values, exist from the start. */
 export class CounterFamily extends MetricFamily<CounterSeries> {
   constructor(name: MetricName) {
     super(name, () => new CounterSeries());
@@ -102,6 +103,7 @@ export class HistogramSeries {
   }
 }
 
+/** A histogram for each combination of labels. */
 export class HistogramFamily extends MetricFamily<HistogramSeries> {
   private readonly bounds: readonly number[];
 

@@ -18,6 +18,7 @@ export interface AuditEntry extends Author {
   readonly detail: Readonly<Record<string, unknown>>;
 }
 
+/** A stored entry. */
 export interface NumberedAuditEntry extends AuditEntry {
   /** Increases with each entry. */
   readonly id: number;
@@ -42,6 +43,7 @@ export abstract class Audit {
 /** Columns in the order of the bound values of an entry. */
 export const AUDIT_COLUMNS = "time, who, address, action, subject, detail";
 
+/** Returns the values to bind, in the order of `AUDIT_COLUMNS`. */
 export const auditValues = ({ time, who, address, action, subject, detail }: AuditEntry) =>
   [time, who, address, action, subject, JSON.stringify(detail)] as const;
 

@@ -19,6 +19,7 @@ export interface KeyRecord extends Caller {
   replaced?: number;
 }
 
+/** All members of a record: records have one shape, as each request reads some. */
 export const KEY_RECORD: Shape<KeyRecord> = {
   ...CALLER_SHAPE,
   ...{ hash: true, source: true, created: true, disabled: true, revoked: true, rotating: true, replaced: true },
@@ -27,6 +28,7 @@ export const KEY_RECORD: Shape<KeyRecord> = {
 /** The fields of a key that an operator sets, besides its name. */
 export type KeyFields = Omit<Caller, "id" | "name">;
 
+/** A key to be created. */
 export type NewKey = Omit<Caller, "id">;
 
 /** The fields to change; null removes a field. */

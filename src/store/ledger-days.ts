@@ -56,10 +56,10 @@ export async function sumsByLocalDay(
   const first = starts[0];
   const last = starts.at(-1);
   if (first === undefined || last === undefined) return [];
-  const some = new Set(starts);
+  const used = new Set(starts);
   const { since = 0, until = Number.MAX_SAFE_INTEGER } = query;
   const span = { since: Math.max(since, first), until: Math.min(until, last + DAY) };
   const utc = (time: number) => Math.floor(time / DAY) * DAY;
-  const days = localDays(span, zone).filter((day) => some.has(utc(day.since)) || some.has(utc(day.until - 1)));
+  const days = localDays(span, zone).filter((day) => used.has(utc(day.since)) || used.has(utc(day.until - 1)));
   return sumsOfDays(ledger, query.by, [...days]);
 }

@@ -73,28 +73,31 @@ export function budgetExcess(
   };
 }
 
+/** Returns the refusal where as many requests run as are allowed. */
 export const concurrencyExcess = (level: LimitLevel, allowed: number): Excess => ({
   ...{ limit: "concurrency", level, allowed, remaining: 0, requested: 1 },
   retryAfter: 1,
 });
 
-/** @param wait milliseconds until there is room; undefined: there never is */
-export const rpmExcess = (level: LimitLevel, most: number, wait: number | undefined): Excess => ({
-  ...{ limit: "rpm", level, allowed: most, remaining: 0, requested: 1 },
+/** Returns the refusal of a request over `rpm`. @param wait milliseconds until there is room; undefined: there never is */
+export const rpmExcess = (level: LimitLevel, allowed: number, wait: number | undefined): Excess => ({
+  ...{ limit: "rpm", level, allowed, remaining: 0, requested: 1 },
   ...retryAfterField(wait === undefined ? undefined : wait / 1000),
 });
 
+/** Returns the refusal of a request over `tpm`. @param wait as of `rpmExcess` */
 export const tpmExcess = (
   level: LimitLevel,
-  most: number,
+  allowed: number,
   remaining: number,
   requested: number,
   wait: number | undefined,
 ): Excess => ({
-  ...{ limit: "tpm", level, allowed: most, remaining: Math.max(0, remaining), requested },
+  ...{ limit: "tpm", level, allowed, remaining: Math.max(0, remaining), requested },
   ...retryAfterField(wait === undefined ? undefined : wait / 1000),
 });
 
+/** @param allowed the part of the budget available to this process */
 export function budgetStatus(
   { nano, per, soft }: Budget,
   { spent, pending, end }: BudgetState,

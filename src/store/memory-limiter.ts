@@ -199,17 +199,17 @@ export class MemoryLimiter extends Limiter {
    */
   adopt(reservation: Reservation, time: number, owner?: string): void {
     const now = this.clock();
-    const { levels, maximum: most } = reservation;
+    const { levels, maximum } = reservation;
     const counts = levels.map(({ scope }) => this.countsOf(scope));
     for (let i = 0; i < levels.length; i++) {
       const { rpm = 0, tpm = 0 } = (levels[i] as LimitLevel).limits;
       const count = counts[i] as ScopeCounts;
       count.running++;
       if (rpm > 0) count.requests.correct(now, time, 1);
-      if (tpm > 0) count.tokens.correct(now, time, tokensToReserve(most, this.partOf(tpm)));
+      if (tpm > 0) count.tokens.correct(now, time, tokensToReserve(maximum, this.partOf(tpm)));
       // `pendingOf` adds it to sums that begin later.
       for (const sum of count.sums)
-        if (time >= sum.start && hasBudget(levels[i]?.limits.budgets, sum.per)) sum.pending += most.cost;
+        if (time >= sum.start && hasBudget(levels[i]?.limits.budgets, sum.per)) sum.pending += maximum.cost;
     }
     this.reservations.set(reservation.id, { reservation, counts, time, owner });
   }
@@ -247,7 +247,7 @@ export class MemoryLimiter extends Limiter {
     this.settled++;
     if (unreserved) this.spendElsewhere(unreserved, used.cost, now);
     if (!made) return;
-    const { levels, maximum: most } = made.reservation;
+    const { levels, maximum } = made.reservation;
     for (let i = 0; i < levels.length; i++) {
       const level = levels[i] as LimitLevel;
       const { tokens, cost } = level.scope === unused ? NO_CHARGE : used;
@@ -255,7 +255,7 @@ export class MemoryLimiter extends Limiter {
       if (made.diedAt === undefined) count.running--;
       count.lastSettled = this.settled;
       const { tpm = 0 } = level.limits;
-      if (tpm > 0) count.tokens.correct(now, made.time, tokens - tokensToReserve(most, this.partOf(tpm)));
+      if (tpm > 0) count.tokens.correct(now, made.time, tokens - tokensToReserve(maximum, this.partOf(tpm)));
       const { budgets = [] } = level.limits;
       for (let at = 0; at < budgets.length; at++) {
         const { per } = budgets[at] as Budget;
@@ -264,7 +264,7 @@ export class MemoryLimiter extends Limiter {
         this.rollOver(sum, per, now);
         // An exchange belongs to the period in which it began, as in the ledger.
         if (made.time < sum.start) continue;
-        sum.pending -= most.cost;
+        sum.pending -= maximum.cost;
         sum.spent += cost;
         const marks = newBudgetMarks(level, per, sum.spent, sum.reported);
         sum.reported = Math.max(sum.reported, sum.spent);
@@ -379,27 +379,27 @@ export class MemoryLimiter extends Limiter {
   }
 
   /** Returns the exceeded limit of a level; undefined: there is room. */
-  private findExcess(level: LimitLevel, counts: ScopeCounts, most: Spending, now: number): Excess | undefined {
+  private findExcess(level: LimitLevel, counts: ScopeCounts, maximum: Spending, now: number): Excess | undefined {
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
     if (concurrency > 0 && counts.running >= this.partOf(concurrency)) return concurrencyExcess(level, concurrency);
     const requests = this.partOf(rpm);
     if (rpm > 0 && counts.requests.sum(now) >= requests)
       return rpmExcess(level, rpm, counts.requests.timeUntilRoom(now, 1, requests));
-    if (tpm > 0 && most.tokens > 0) {
+    if (tpm > 0 && maximum.tokens > 0) {
       const room = this.partOf(tpm);
-      const requested = tokensToReserve(most, room);
+      const requested = tokensToReserve(maximum, room);
       const { tokens } = counts;
       const sum = tokens.sum(now);
       if (sum + requested > room)
         return tpmExcess(level, tpm, room - sum, requested, tokens.timeUntilRoom(now, requested, room));
     }
-    if (most.cost > 0)
+    if (maximum.cost > 0)
       for (const budget of budgets) {
         if (budget.soft) continue;
         const sum = this.sumOf(counts, budget.per, now);
         const allowed = this.allowed(budget.nano, sum);
-        if (sum.spent + sum.pending + most.cost > allowed)
-          return budgetExcess(level, budget, sum, most.cost, now, allowed);
+        if (sum.spent + sum.pending + maximum.cost > allowed)
+          return budgetExcess(level, budget, sum, maximum.cost, now, allowed);
       }
     return undefined;
   }
@@ -421,7 +421,7 @@ export class MemoryLimiter extends Limiter {
   private reserveLevel(
     level: LimitLevel,
     counts: ScopeCounts,
-    most: Spending,
+    maximum: Spending,
     now: number,
     grant: { -readonly [Name in keyof Grant]: Grant[Name] },
   ): void {
@@ -432,7 +432,7 @@ export class MemoryLimiter extends Limiter {
       grant.requests = tighterLimit(grant.requests, this.rateLimitState(counts.requests, rpm, now));
     }
     if (tpm > 0) {
-      counts.tokens.add(now, tokensToReserve(most, this.partOf(tpm)));
+      counts.tokens.add(now, tokensToReserve(maximum, this.partOf(tpm)));
       grant.tokens = tighterLimit(grant.tokens, this.rateLimitState(counts.tokens, tpm, now));
     }
     for (let i = 0; i < budgets.length; i++) {
@@ -440,7 +440,7 @@ export class MemoryLimiter extends Limiter {
       const sum = this.sumOf(counts, budget.per, now);
       const warning = nearlySpentWarning(level, budget, sum.spent);
       if (warning !== undefined) grant.warnings = [...(grant.warnings ?? []), warning];
-      if (!isRepeated(budgets, i)) sum.pending += most.cost;
+      if (!isRepeated(budgets, i)) sum.pending += maximum.cost;
     }
   }
 

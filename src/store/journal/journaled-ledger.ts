@@ -339,8 +339,8 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     };
     if (this.ledgerId === undefined) {
       this.store = "ok";
-      const place = { store: this.location, folder, owner, durable: this.durable, keep };
-      this.ledgerId = LedgerThread.shared().open(place, listener);
+      const options = { store: this.location, folder, owner, durable: this.durable, keep };
+      this.ledgerId = LedgerThread.shared().open(options, listener);
     }
     return this.ledgerId;
   }

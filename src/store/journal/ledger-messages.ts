@@ -38,6 +38,7 @@ export type LedgerRequest =
 /** `call` pairs a request with its answer; 0: no answer is expected. */
 export type ToLedgerThread = { ledger: number; call: number } & LedgerRequest;
 
+/** The thread's answers (`away`: the store cannot be reached), and the events of its ledgers. */
 export type FromLedgerThread =
   | { type: "answer"; call: number; value?: unknown; error?: string; away?: boolean }
   | { type: "warning"; ledger: number; message: string; over?: boolean }

@@ -43,10 +43,10 @@ export class LedgerThread {
   }
 
   /** @returns the id of the ledger for later requests */
-  open(target: Omit<Extract<LedgerRequest, { type: "open" }>, "type">, listener: LedgerListener): number {
+  open(options: Omit<Extract<LedgerRequest, { type: "open" }>, "type">, listener: LedgerListener): number {
     const ledger = ++this.ledgers;
     this.listeners.set(ledger, listener);
-    this.request(ledger, { type: "open", ...target }).catch((thrown: Error) => {
+    this.request(ledger, { type: "open", ...options }).catch((thrown: Error) => {
       // A thread's death has already been reported.
       if (!this.listeners.delete(ledger)) return;
       listener.warn(thrown.message);

@@ -59,10 +59,10 @@ class WorkerLedger {
   }
 
   /** @throws Error when the store cannot be opened */
-  static async open(number: number, target: Extract<LedgerRequest, { type: "open" }>): Promise<WorkerLedger> {
+  static async open(number: number, options: Extract<LedgerRequest, { type: "open" }>): Promise<WorkerLedger> {
     const warn: LedgerWarn = (message, _fields, over = false) =>
       post({ type: "warning", ledger: number, message, over });
-    return new WorkerLedger(number, target, await openLedgerStore(target.store, target.durable, warn), warn);
+    return new WorkerLedger(number, options, await openLedgerStore(options.store, options.durable, warn), warn);
   }
 
   async handle(ask: LedgerRequest): Promise<unknown> {

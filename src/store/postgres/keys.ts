@@ -14,7 +14,7 @@ import {
 import { generateKey } from "../key-format.ts";
 import { type FileKey, type KeyRow, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
-import { type PostgresDatabase, type PostgresQuery, type PostgresRow, type PostgresValue } from "./database.ts";
+import type { PostgresDatabase, PostgresQuery, PostgresRow, PostgresValue } from "./database.ts";
 
 /** The channel on which the database announces changes of keys. */
 const CHANNEL = "model_gateway_keys";
@@ -372,6 +372,7 @@ async function update(
   columns: readonly string[],
   values: readonly PostgresValue[],
 ): Promise<KeyRecord> {
+  // An edit may set nothing.
   const sets = [...columns.map((column) => `${column} = ?`), "id = id"].join(", ");
   const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...values, id);
   return rowToKeyRecord(row as KeyRow);

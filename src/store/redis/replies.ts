@@ -79,7 +79,7 @@ export function parseGrant(
 /** Parses the exceeded limit, from the reply of `reserve` after its first value. */
 export function parseExcess(
   reader: ReplyReader,
-  { levels, maximum: most }: Reservation,
+  { levels, maximum }: Reservation,
   calendar: Calendar,
   now: number,
 ): Excess {
@@ -90,11 +90,11 @@ export function parseExcess(
   if (limit === "rpm") return rpmExcess(level, rpm, reader.number());
   if (limit === "tpm") {
     const [sum, wait] = [reader.number(), reader.number()];
-    return tpmExcess(level, tpm, tpm - sum, tokensToReserve(most, tpm), wait);
+    return tpmExcess(level, tpm, tpm - sum, tokensToReserve(maximum, tpm), wait);
   }
   const budget = budgets[reader.number()] as Budget;
   const { end } = calendar.span(budget.per, now);
-  return budgetExcess(level, budget, { spent: reader.number(), pending: reader.number(), end }, most.cost, now);
+  return budgetExcess(level, budget, { spent: reader.number(), pending: reader.number(), end }, maximum.cost, now);
 }
 
 /** Parses the state of levels, from the reply of `statuses` after its first two values. */
