@@ -2,6 +2,7 @@ import { z } from "zod";
 import { redactedSettings } from "../config/changes.ts";
 import { configSecrets, findSecrets, starSecrets } from "../config/secrets.ts";
 import type { Outcome } from "../core/exchange.ts";
+import type { Question } from "../core/peers.ts";
 import type { LedgerEntry, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
 import { errorProblems, formatError } from "../text/format-error.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
@@ -203,13 +204,11 @@ function decodeSegment(text: string): string {
   }
 }
 
-async function askFirst<Answer>(
-  gateway: AdminGateway,
-  question: Parameters<AdminGateway["askAll"]>[0] & { types?: [null, Answer] },
-): Promise<Answer> {
+/** Asks all serving processes, and returns the answer of one. @throws AdminError where none serves */
+async function askFirst<Answer>(gateway: AdminGateway, question: Question<null, Answer>): Promise<Answer> {
   const [answer] = await gateway.askAll(question, null);
   if (answer === undefined) throw new AdminError("failed", "No process serves at the moment.");
-  return answer as Answer;
+  return answer;
 }
 
 async function allProviders(gateway: AdminGateway): Promise<AdminResponse> {

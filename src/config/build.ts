@@ -81,7 +81,7 @@ export function configuredModels(
 }
 
 /** Splits at the first colon, as vendors' names may contain others. Missing fields are inherited from the model. */
-function toTarget(written: ConfigEntry["targets"][number], model: ConfigEntry): ConfiguredTarget {
+function toTarget(written: ModelEntry["targets"][number], model: ModelEntry): ConfiguredTarget {
   const own = typeof written === "string" ? { to: written, weight: 1 } : written;
   const { to, weight, price, via = model.via, facts } = { price: undefined, via: undefined, facts: undefined, ...own };
   const colon = to.indexOf(":");
@@ -98,10 +98,10 @@ function toTarget(written: ConfigEntry["targets"][number], model: ConfigEntry): 
   } as ConfiguredTarget;
 }
 
-const toPrice = (price: ConfigEntry["price"]): Price | undefined =>
+const toPrice = (price: ModelEntry["price"]): Price | undefined =>
   price && Object.keys(price).length > 0 ? (dropUndefined(price) as Price) : undefined;
 
-type ConfigEntry = GatewayFile["models"][string];
+type ModelEntry = GatewayFile["models"][string];
 
 /** A path that is served by default. */
 type DefaultPath = { path: string; protocol?: string; serve?: string };

@@ -27,7 +27,7 @@ const settingText =
   (value: T | undefined) =>
     value === undefined ? undefined : new SettingText(write(value));
 const duration = settingText(formatDuration);
-const part = settingText(formatPercent);
+const percent = settingText(formatPercent);
 const size = settingText(formatSize);
 const count = settingText(formatCount);
 const limit = settingText(formatLimit);
@@ -56,11 +56,11 @@ export function toFileSettings(config: Config): Settings {
     providers: providers.map(providerSettings),
     retry: {
       ...retry,
-      budget: part(retry.budget),
+      budget: percent(retry.budget),
       wait: duration(retry.wait),
       first_frame: duration(retry.first_frame),
     },
-    health: { keep: part(keep) },
+    health: { keep: percent(keep) },
     models: models.map(modelSettings),
     plugins: new Map([...plugins].map(([name, plugin]) => [name, pluginSettings(plugin)])),
     paths: config.paths.map(pathSettings),
@@ -92,7 +92,7 @@ export function toFileSettings(config: Config): Settings {
     sockets: { idle: duration(sockets.idle), message: size(sockets.message) },
     overload: {
       ...{ concurrency: limit(overload.concurrency), per_key: limit(overload.perKey), queue: count(overload.queue) },
-      ...{ wait: duration(overload.wait), delay: duration(overload.delay), heap: part(overload.heap) },
+      ...{ wait: duration(overload.wait), delay: duration(overload.delay), heap: percent(overload.heap) },
     },
     drain: duration(config.drain),
     linger: duration(config.linger),
@@ -121,7 +121,7 @@ const providerSettings = ({ timeouts, health, warm, concurrency, ...provider }: 
   timeouts: mapNumbers({ ...timeouts }, duration),
   health: {
     ...mapNumbers({ ...health }, duration),
-    ...{ failures: health.failures, errors: part(health.errors), requests: health.requests },
+    ...{ failures: health.failures, errors: percent(health.errors), requests: health.requests },
   },
   warm: duration(warm),
 });

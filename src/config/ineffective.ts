@@ -109,7 +109,7 @@ export function checkTimeouts(
         isSet("timeouts", name) &&
         total > 0 &&
         times.timeouts[name] > total &&
-        (where === "" ? isSet("timeouts", "total") : true)
+        (where !== "" || isSet("timeouts", "total"))
       )
         report({
           path: [...path, "timeouts", name],

@@ -25,20 +25,23 @@ export function checkNames(
   for (const section of ["providers", "models", "plugins", "chains", "paths", "keys"])
     if (sectionNames(file, section).includes("__proto__"))
       report({ path: [section, "__proto__"], key: true, message: "not a name" });
+  const models = sectionNames(file, "models");
   const limited = entries(atPath(file, "limits", "groups")).map(([name]) => name);
   for (const [key, entry] of entries(atPath(file, "keys"))) {
     checkKey(key, entry, report);
-    checkKeyModels(atPath(entry, "models"), ["keys", key, "models"], sectionNames(file, "models"), report);
+    checkKeyModels(atPath(entry, "models"), ["keys", key, "models"], models, report);
     checkGroup(atPath(entry, "group"), ["keys", key, "group"], limited, report);
   }
-  for (const section of ["models", "providers"])
-    for (const name of Object.keys(Object.fromEntries(entries(atPath(file, "limits", section)))))
-      if (!sectionNames(file, section).includes(name))
+  for (const section of ["models", "providers"]) {
+    const known = sectionNames(file, section);
+    for (const [name] of entries(atPath(file, "limits", section)))
+      if (!known.includes(name))
         report({
           path: ["limits", section, name],
           key: true,
-          message: unknownNameMessage(section.slice(0, -1), name, sectionNames(file, section)),
+          message: unknownNameMessage(section.slice(0, -1), name, known),
         });
+  }
   const providers = new Map(entries(atPath(file, "providers")));
   for (const [path, entry] of entries(atPath(file, "paths")))
     checkPath(path, entry, { protocols: spoken, chains, providers, usual }, report);
@@ -108,8 +111,7 @@ function checkProviders(file: YamlValue, protocols: readonly string[], report: R
     const path = ["providers", name];
     checkReferences(entry["speaks"], [...path, "speaks"], "protocol", protocols, report);
     checkReference(entry["protocol"], [...path, "protocol"], "protocol", protocols, report);
-    const reported = ["speaks", "protocol"].filter((key) => key in entry);
-    if (reported.length === 2)
+    if ("speaks" in entry && "protocol" in entry)
       report({ path: [...path, "protocol"], key: true, message: '"protocol" is short for "speaks"; keep one' });
     for (const [i, header] of items(entry["forward"]))
       if (typeof header === "string" && CREDENTIAL_HEADERS.has(header.toLowerCase()))
@@ -220,9 +222,8 @@ function checkKey(name: string, entry: YamlValue, report: Report): void {
       message: "this name may be a key itself; write a name first, and the key below it: NAME: { key: $SECRET }",
     });
   if (!isMap(entry)) return;
-  const reported = ["key", "hash"].filter((field) => field in entry);
   const path = ["keys", name];
-  if (reported.length === 2)
+  if ("key" in entry && "hash" in entry)
     report({ path: [...path, "hash"], key: true, message: '"key" and "hash" say the same; keep one' });
   if (!hasSimilarKey(entry, "key", "hash"))
     report({ path, key: true, message: '"key" is missing (or "hash": its SHA-256 in hex)' });

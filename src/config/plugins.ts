@@ -23,6 +23,7 @@ export interface Vocabulary {
   plugins: readonly string[];
 }
 
+/** A plugin as far as gateway.yaml is checked against it. */
 export interface KnownPlugin {
   /** Schema of its options; undefined when it takes none. */
   options: ZodType | undefined;

@@ -32,6 +32,7 @@ export interface Finding {
 export const offNotice = (kind: "provider" | "key", name: string, why: string): string =>
   `${kind} ${JSON.stringify(name)} is off: ${why}`;
 
+/** Receives findings. */
 export type Report = (finding: Finding) => void;
 
 /** gateway.yaml cannot be used; the message lists all errors in it. */

@@ -17,10 +17,8 @@ import {
 } from "./schema/server.ts";
 import { parseRetention } from "./units.ts";
 
-/**
- * The schema of gateway.yaml. Descriptions are shown by editors; `vocabulary` marks fields whose values only the running gateway
- * knows. Names of providers, models, chains and plugins are checked in names.ts, secrets and addresses in values.ts.
- */
+// The schema of gateway.yaml. Descriptions are shown by editors; `vocabulary` marks fields whose values only the running gateway
+// knows. Names of providers, models, chains and plugins are checked in names.ts, secrets and addresses in values.ts.
 
 const PluginSchema = z
   .looseObject({

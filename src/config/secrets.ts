@@ -282,8 +282,10 @@ export function literalSecret(source: string): string {
 
 /** Shapes of keys; URLs' users and passwords have patterns of their own, which exclude the words of our own advice. */
 const KEY_SHAPES = shapes.map(({ shape }) => shape).filter((shape) => !shape.startsWith("(?<=://)"));
-// Lookbehinds are bounded, as lines may be long.
-/** Patterns for secrets that are recognizable anywhere: keys by their shape, and the secret part of webhook URLs. */
+/**
+ * Patterns for secrets that are recognizable anywhere: keys by their shape, and the secret part of webhook URLs. Lookbehinds are
+ * bounded, as lines may be long.
+ */
 const KEY_PATTERNS = [
   new RegExp(`(?<![A-Za-z0-9])(?:${KEY_SHAPES.join("|")})`, "gi"),
   /(?<=https?:\/\/(?=[^\s"'<>]{0,400}hook)[^\s"'<>/]{1,255}\/)[^\s"'<>,}\]]+/gi,

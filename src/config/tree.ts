@@ -3,6 +3,7 @@ import type { ConfigPath } from "./problems.ts";
 /** A parsed value that may have any shape, valid or not. */
 export type YamlValue = unknown;
 
+/** Reports whether a value is a map: neither a list nor a scalar. */
 export function isMap(tree: YamlValue): tree is Record<string, YamlValue> {
   return typeof tree === "object" && tree !== null && !Array.isArray(tree);
 }

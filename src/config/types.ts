@@ -135,6 +135,7 @@ export interface ConfiguredModel extends Readonly<Omit<Model, "targets" | "capab
   readonly targets: readonly ConfiguredTarget[];
 }
 
+/** A provider and the model there that serve a model of the marketplace. */
 export interface ConfiguredTarget {
   /** Name of a provider, which may be off. */
   readonly provider: string;
@@ -149,6 +150,7 @@ export interface ConfiguredTarget {
   readonly facts?: Facts;
 }
 
+/** A plugin that the file names, with its options. */
 export interface ConfiguredPlugin {
   /** A file, as written: relative to the config's folder. Absent: a file of that name in a `plugins` folder. */
   readonly from?: string;
@@ -162,6 +164,7 @@ export interface ConfiguredPlugin {
   readonly place?: string;
 }
 
+/** A path of the public side, and how requests to it are served. */
 export interface ConfiguredPath {
   readonly path: string;
   /** Exactly one of this, `serve` and `pass` is set. */
@@ -208,6 +211,7 @@ export interface ConfiguredBudget {
   readonly provider?: string;
 }
 
+/** A key of the file, and what it may be used for. */
 export interface ConfiguredKey {
   readonly name: string;
   /** SHA-256 of the key in hex; absent when the key is off. */
@@ -227,6 +231,7 @@ export interface ConfiguredKey {
   readonly off?: string;
 }
 
+/** Where state is kept, and for how long. */
 export interface StoreSettings extends StoreLocation {
   /** `memory`, or the URL of a Redis or Valkey server. */
   readonly limits: string;

@@ -1,6 +1,6 @@
 import type { Period } from "../core/calendar.ts";
 
-/** Quantities as people write them in gateway.yaml. Each parser throws a RangeError that shows the accepted forms. */
+// Quantities as people write them in gateway.yaml. Each parser throws a RangeError that shows the accepted forms.
 
 /** A sum of money and its period. */
 export interface Money {

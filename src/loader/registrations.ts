@@ -4,10 +4,8 @@ import type { LoadedPlugin } from "./instances.ts";
 import type { PluginProblem } from "./problems.ts";
 import { codeUrls } from "./versions.ts";
 
-/**
- * Notices what plugins register in tsyringe's own container (`@singleton()`, `@registry()`, `container.register`). All of them
- * share it, and of two registrations of a token the later one replaces the earlier without a word.
- */
+// Notices what plugins register in tsyringe's own container (`@singleton()`, `@registry()`, `container.register`). All of them
+// share it, and of two registrations of a token the later one replaces the earlier without a word.
 
 /** URLs of the modules that have registered each token, also of versions that are not used any more. */
 const registered = new Map<InjectionToken, Set<string>>();

@@ -4,11 +4,9 @@ import { createRequire, registerHooks } from "node:module";
 import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-/**
- * Reloads a plugin's code when it has changed, and only then: a module can be imported again only under another URL, and can
- * never be unloaded. The first version has the plain URL of its file, later ones a digest in the query. Files that a plugin
- * imports by relative path belong to its code; packages and the gateway itself do not: their changes need a restart.
- */
+// Reloads a plugin's code when it has changed, and only then: a module can be imported again only under another URL, and can never
+// be unloaded. The first version has the plain URL of its file, later ones a digest in the query. Files that a plugin imports by
+// relative path belong to its code; packages and the gateway itself do not: their changes need a restart.
 
 /** A file of a plugin's code. */
 interface CodeFile {

@@ -62,8 +62,8 @@ const sessionKey = ({ provider, key, id }: UploadSession): string => JSON.string
 const bytesOf = ({ lines }: PartialFile): number => UPLOAD_OVERHEAD + (lines?.buffered ?? 0);
 
 /**
- * Reads the lines of a file beside one piece of its upload. A file that is not lines of JSON, or names an object of another key,
- * is only no file of requests: it may be a text.
+ * Reads the lines of a file while one piece of it is uploaded. A file that is not lines of JSON, or names an object of another key,
+ * is uploaded all the same, as it may be a text; it does not count as a file of requests.
  */
 export class PieceReader {
   private readonly file: PartialFile | undefined;
