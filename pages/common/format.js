@@ -1,4 +1,4 @@
-/** Formats of numbers, times and money. */
+/** Formats of numbers, times, money and JSON. */
 
 // Without Intl: its data, loaded at first use, and its formatters take longer than everything else on a page.
 
@@ -102,6 +102,15 @@ export function offset(ms) {
   const minutes = -new Date(ms).getTimezoneOffset();
   const [hours, rest] = [Math.floor(Math.abs(minutes) / MINUTE), Math.abs(minutes) % MINUTE];
   return minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "−" : "+"}${hours}${rest > 0 ? `:${two(rest)}` : ""}`;
+}
+
+/** Indents JSON; returns any other text unchanged. */
+export function indented(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
 }
 
 /** Formats a moment in UTC, to the millisecond. */

@@ -1,6 +1,6 @@
 /** One exchange by its id: its attempts, times and cost. */
 
-import { count, counted, duration, ending, money } from "../common/format.js";
+import { count, counted, duration, ending, indented, money } from "../common/format.js";
 import { Code, Copy, Dot, html, Link, Ready, useState, When } from "../common/ui.js";
 import { ofRequest } from "./asks.js";
 import { Act, Table, useApi, useKeyNames } from "./parts.js";
@@ -121,17 +121,8 @@ const Message = ({
   what,
 }) => html`<p class="mono small">${first}</p>
   <details class="small"><summary>${headers.length === 1 ? "1 header" : `${headers.length} headers`}</summary><${Code} text=${headers.map((line) => line.join(": ")).join("\n")} label=${`${what}: headers`} /></details>
-  ${bytes > 0 && html`<${Code} text=${encoding === "text" ? readable(body) : body} label=${what} />`}
+  ${bytes > 0 && html`<${Code} text=${encoding === "text" ? indented(body) : body} label=${what} />`}
   <p class="quiet small">${count(bytes)} bytes${cut ? ", of which the beginning was kept" : ""}${encoding === "base64" ? ", as base64" : ""}</p>`;
-
-/** Indents JSON; returns any other text unchanged. */
-function readable(body) {
-  try {
-    return JSON.stringify(JSON.parse(body), null, 2);
-  } catch {
-    return body;
-  }
-}
 
 const tokensOf = (side) =>
   Object.entries(side ?? {})

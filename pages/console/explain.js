@@ -1,6 +1,6 @@
 /** Explains a request without asking a provider, like the verb `explain`. */
 
-import { counted, dollars } from "../common/format.js";
+import { counted, dollars, indented } from "../common/format.js";
 import { Code, Dot, Failure, html, look, useEffect, useState } from "../common/ui.js";
 import { change } from "./api.js";
 import { Table } from "./parts.js";
@@ -61,15 +61,6 @@ async function pathOf(paths, protocol, model) {
   if (!path?.includes("*")) return path;
   const { DIALECTS } = await import("../dialects/index.js");
   return model && DIALECTS[protocol]?.path(model).split("?")[0];
-}
-
-/** Indents a JSON body. */
-function indented(body) {
-  try {
-    return JSON.stringify(JSON.parse(body), null, 2);
-  } catch {
-    return body;
-  }
 }
 
 function Explanation({ found }) {

@@ -1,7 +1,7 @@
 /** The playground: a conversation with one model or with two side by side, in any protocol, with the raw events of the stream. */
 
 import { eventsOf } from "../common/events.js";
-import { count, dollars, duration } from "../common/format.js";
+import { count, dollars, duration, indented } from "../common/format.js";
 import { Code, Copy, fetchJson, html, look, useEffect, useMemo, useRef, useState } from "../common/ui.js";
 import { DIALECTS } from "../dialects/index.js";
 import { answered, isKept, roundOf, turnsOf } from "./conversation.js";
@@ -66,18 +66,7 @@ export function Playground({ facts, view, apiKey, setKey }) {
       </label>
       <${KeyField} apiKey=${apiKey} setKey=${setKey} />
     </div>
-    <details>
-      <summary>System, tools, longest answer</summary>
-      <div class="bar">
-        <label class="field wide">System<textarea value=${system} onInput=${(event) => setSystem(event.currentTarget.value)}></textarea></label>
-        <label class="field wide">Tools, as a JSON list of <code>{name, description, parameters}</code>
-          <textarea class="mono" spellcheck=${false} value=${toolText} aria-invalid=${tools.error ? "true" : undefined} onInput=${(event) => setToolText(event.currentTarget.value)}></textarea>
-        </label>
-        <label class="field">Longest answer, tokens<input type="number" min="1" inputmode="numeric" value=${limit} onInput=${(event) => setLimit(event.currentTarget.value)} /></label>
-      </div>
-      ${tools.error && html`<p class="bad" role="alert">${tools.error} <button type="button" class="small" onClick=${() => setToolText(EXAMPLE)}>Put an example</button></p>`}
-      ${toolText === "" && html`<button type="button" class="small" onClick=${() => setToolText(EXAMPLE)}>An example of a tool</button>`}
-    </details>
+    <${Options} system=${system} setSystem=${setSystem} tools=${tools} toolText=${toolText} setToolText=${setToolText} limit=${limit} setLimit=${setLimit} />
     ${rounds.map((round, at) => html`<${Round} key=${round.id} round=${round} inPanes=${Boolean(second) && at >= roundsBefore} />`)}
     <div class="panes">
       ${panes.map(
@@ -95,23 +84,50 @@ export function Playground({ facts, view, apiKey, setKey }) {
           />`,
       )}
     </div>
-    <form onSubmit=${send} onDragOver=${(event) => event.preventDefault()} onDrop=${(event) => dropped(event, images, setImages)}>
-      <label class="field">Message; drop a picture here, Ctrl+Enter sends
-        <textarea
-          value=${draft}
-          onInput=${(event) => setDraft(event.currentTarget.value)}
-          onKeyDown=${(event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && send(event)}
-        ></textarea>
-      </label>
-      <div class="bar">
-        <button class="main" disabled=${!ready}>Send</button>
-        <label class="field">Picture<input type="file" accept="image/*" multiple onChange=${(event) => taken(event.currentTarget.files, images, setImages)} /></label>
-        ${images.length > 0 && html`<button type="button" class="small" onClick=${() => setImages([])}>Without the ${images.length} picture(s)</button>`}
-        ${rounds.length > 0 && html`<button type="button" onClick=${() => setRounds([])}>New conversation</button>`}
-        ${apiKey === "" && html`<span class="fair">Type a key first.</span>`}
-      </div>
-    </form>`;
+    <${Composer} draft=${draft} setDraft=${setDraft} images=${images} setImages=${setImages} send=${send} ready=${ready}>
+      ${rounds.length > 0 && html`<button type="button" onClick=${() => setRounds([])}>New conversation</button>`}
+      ${apiKey === "" && html`<span class="fair">Type a key first.</span>`}
+    <//>`;
 }
+
+/** What is sent beside the conversation. */
+const Options = ({ system, setSystem, tools, toolText, setToolText, limit, setLimit }) => html`<details>
+    <summary>System, tools, longest answer</summary>
+    <div class="bar">
+      <label class="field wide">System<textarea value=${system} onInput=${(event) => setSystem(event.currentTarget.value)}></textarea></label>
+      <label class="field wide">Tools, as a JSON list of <code>{name, description, parameters}</code>
+        <textarea class="mono" spellcheck=${false} value=${toolText} aria-invalid=${tools.error ? "true" : undefined} onInput=${(event) => setToolText(event.currentTarget.value)}></textarea>
+      </label>
+      <label class="field">Longest answer, tokens<input type="number" min="1" inputmode="numeric" value=${limit} onInput=${(event) => setLimit(event.currentTarget.value)} /></label>
+    </div>
+    ${tools.error && html`<p class="bad" role="alert">${tools.error} <button type="button" class="small" onClick=${() => setToolText(EXAMPLE)}>Put an example</button></p>`}
+    ${toolText === "" && html`<button type="button" class="small" onClick=${() => setToolText(EXAMPLE)}>An example of a tool</button>`}
+  </details>`;
+
+/** The field for the next message and its pictures. @param children further buttons */
+const Composer = ({
+  draft,
+  setDraft,
+  images,
+  setImages,
+  send,
+  ready,
+  children,
+}) => html`<form onSubmit=${send} onDragOver=${(event) => event.preventDefault()} onDrop=${(event) => dropped(event, images, setImages)}>
+    <label class="field">Message; drop a picture here, Ctrl+Enter sends
+      <textarea
+        value=${draft}
+        onInput=${(event) => setDraft(event.currentTarget.value)}
+        onKeyDown=${(event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && send(event)}
+      ></textarea>
+    </label>
+    <div class="bar">
+      <button class="main" disabled=${!ready}>Send</button>
+      <label class="field">Picture<input type="file" accept="image/*" multiple onChange=${(event) => taken(event.currentTarget.files, images, setImages)} /></label>
+      ${images.length > 0 && html`<button type="button" class="small" onClick=${() => setImages([])}>Without the ${images.length} picture(s)</button>`}
+      ${children}
+    </div>
+  </form>`;
 
 /** A question and each model's answer to it. @param inPanes whether the answers are shown in the panes below */
 const Round = ({ round: { text, images, answers }, inPanes }) => html`<div class="turn">
@@ -229,7 +245,7 @@ function Pane({ model, protocol, request, round, apiKey, ended, alone, showsCost
         ${(alone ? answer.state === "streaming" : true) && html`<div class="verbatim" aria-live="polite" aria-busy=${String(answer.state === "streaming")}>${answer.text}</div>`}
         ${answer.calls.map(
           (call) =>
-            html`<div class="card" key=${call.at}><p class="title">calls</p><strong class="mono">${call.name}</strong><pre class="mono">${pretty(call.json)}</pre></div>`,
+            html`<div class="card" key=${call.at}><p class="title">calls</p><strong class="mono">${call.name}</strong><pre class="mono">${indented(call.json)}</pre></div>`,
         )}
         ${answer.error && html`<p class="bad" role="alert">${answer.error}</p>`}
         ${answer.state === "streaming" && html`<button type="button" class="danger" onClick=${() => stop.current()}>Stop</button>`}`
@@ -250,14 +266,6 @@ const REACHES = {
   native: ", its own",
   mixed: ", its own or translated, depending on the target",
   translated: ", translated",
-};
-
-const pretty = (json) => {
-  try {
-    return JSON.stringify(JSON.parse(json), null, 2);
-  } catch {
-    return json;
-  }
 };
 
 /** Quotes a text for a shell. */
