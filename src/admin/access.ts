@@ -28,7 +28,7 @@ interface Session {
   /** Unix milliseconds. */
   readonly until: number;
   /** Hash of the token or settings that the session depends on: it ends when they change. */
-  readonly rests: string;
+  readonly settingsHash: string;
 }
 
 /** Cookie names. Over https they get the `__Host-` prefix, which keeps other hosts from setting them. */
@@ -117,7 +117,9 @@ export class Access {
   async signIn(token: string, request: IncomingMessage): Promise<string | undefined> {
     const role = this.dependencies.wrongTokens.check(request, this.roleOf(token));
     const kind = role === "admin" ? "token" : "viewer";
-    return role && this.openSession({ kind, role, who: role, rests: this.signInHash(kind) as string }, request);
+    return (
+      role && this.openSession({ kind, role, who: role, settingsHash: this.settingsHash(kind) as string }, request)
+    );
   }
 
   /**
@@ -149,7 +151,7 @@ export class Access {
     const { who, role } = await signIn.finish(query, login);
     if (!role) return { refused: "no_role", who, cookies: [forgotten] };
     // Of the settings that have given the role: others may have been loaded meanwhile.
-    const session = await this.openSession({ kind: "oidc", role, who, rests: signIn.settingsHash }, request);
+    const session = await this.openSession({ kind: "oidc", role, who, settingsHash: signIn.settingsHash }, request);
     return { who, role, to: login.to, cookies: [session, forgotten] };
   }
 
@@ -208,12 +210,13 @@ export class Access {
     const sealed = this.readCookie(SESSION, request);
     if (sealed === undefined) return undefined;
     const session = (await this.seal()).unseal(sealed, SESSION) as Session | undefined;
-    if (!session || session.until < Date.now() || session.rests !== this.signInHash(session.kind)) return undefined;
+    if (!session || session.until < Date.now() || session.settingsHash !== this.settingsHash(session.kind))
+      return undefined;
     return (await this.dependencies.revokedSessions.has(session.id)) ? undefined : session;
   }
 
   /** Returns the hash that sessions of a kind depend on now; undefined: that way to sign in is no longer configured. */
-  private signInHash(kind: SignInKind): string | undefined {
+  private settingsHash(kind: SignInKind): string | undefined {
     if (kind === "oidc") return this.oidc?.settingsHash;
     const token = this.settings()[kind];
     return token && hash("sha256", `${kind} ${token}`, "base64url");

@@ -5,7 +5,7 @@ import { GatewayError, thrownMessage } from "../core/errors.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import { limitsProblem } from "../marketplace/budgets.ts";
 import { editDetail } from "../store/audit.ts";
-import { groupTotals } from "../store/group-lines.ts";
+import { groupTotals } from "../store/group-totals.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
 import { formatOwnLimits, mergeLimits } from "../text/key-limits.ts";
 import { parseTimeSpan } from "../text/moments.ts";

@@ -1,7 +1,7 @@
 import { nearest } from "../config/suggest.ts";
 import { groupAndParents, type LimitTable } from "../core/limits.ts";
 import type { Audit } from "../store/audit.ts";
-import { type GroupTotals, groupTotals } from "../store/group-lines.ts";
+import { type GroupTotals, groupTotals } from "../store/group-totals.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { UsageError } from "../text/format-error.ts";

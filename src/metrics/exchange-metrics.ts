@@ -89,7 +89,7 @@ class ExchangeFamilies {
   readonly preflights = new CounterFamily("gateway_preflights_total");
   readonly limited = new CounterFamily("gateway_limited_total");
   readonly aborts = new CounterFamily("gateway_client_aborts_total");
-  readonly guesses = new CounterFamily("gateway_estimated_usage_total");
+  readonly estimated = new CounterFamily("gateway_estimated_usage_total");
   readonly unread = new CounterFamily("gateway_unread_usage_total");
   readonly pluginErrors = new CounterFamily("gateway_plugin_errors_total");
   readonly storeErrors = new CounterFamily("gateway_store_errors_total");
@@ -108,7 +108,7 @@ export class ExchangeMetrics {
   private readonly families = new ExchangeFamilies();
   private readonly apis = new Map<string, ApiSeries>();
   private readonly refusals = new Map<string, CounterSeries>();
-  private readonly once = new CountedNames();
+  private readonly countedNames = new CountedNames();
   /** Callers with a label of their own, as last seen; undefined: their key has changed since. */
   private readonly labelledCallers = new Map<string, Caller | undefined>();
 
@@ -176,9 +176,9 @@ export class ExchangeMetrics {
       if (usage) series.countTokens(usage);
       return;
     }
-    if (charge.estimated === true) this.families.guesses.labels().value++;
+    if (charge.estimated === true) this.families.estimated.labels().value++;
     // `countOnce` returns NO_CHARGE for a charge that was counted before.
-    const counted = charge.once === undefined ? charge : this.once.countOnce(charge);
+    const counted = charge.once === undefined ? charge : this.countedNames.countOnce(charge);
     if (counted === NO_CHARGE) return;
     const { usage: settled, priced = 0 } = charge;
     if (settled) series.countTokens(settled);

@@ -6,14 +6,14 @@ import type { SqliteDatabase } from "./database.ts";
 export class SqliteKeptValues extends KeptValues {
   private readonly select: StatementSync;
   private readonly insert: StatementSync;
-  private readonly over: StatementSync;
+  private readonly expired: StatementSync;
   private readonly oldest: StatementSync;
 
   constructor(private readonly database: SqliteDatabase) {
     super();
     this.select = database.prepare("select value from kept_value where space = ? and name = ? and until > ?");
     this.insert = database.prepare("insert or replace into kept_value values (?, ?, ?, ?, ?, ?)");
-    this.over = database.prepare("delete from kept_value where until <= ?");
+    this.expired = database.prepare("delete from kept_value where until <= ?");
     this.oldest = database.prepare(`delete from kept_value where space = ? and name in (select name from (
         select name, sum(size) over (order by time desc, name) as total from kept_value where space = ?
       ) where total > ?)`);
@@ -37,7 +37,7 @@ export class SqliteKeptValues extends KeptValues {
   protected override async prune(space: string, bytes: number, now: number): Promise<void> {
     await this.database.retryWhileBusy(() =>
       this.database.transaction(() => {
-        this.over.run(now);
+        this.expired.run(now);
         this.oldest.run(space, space, bytes);
       }),
     );

@@ -11,15 +11,15 @@ export class SqlitePrices extends PriceVersions {
 
   override async keep(prices: readonly PriceVersion[]): Promise<void> {
     const seen = this.database.prepare("select 1 from price where version = ?");
-    const news = prices.filter(({ version }) => !seen.get(version));
-    if (news.length === 0) return;
+    const fresh = prices.filter(({ version }) => !seen.get(version));
+    if (fresh.length === 0) return;
     const insert = this.database.prepare(
       "insert into price (version, terms, source, since) values (?, ?, ?, ?) on conflict do nothing",
     );
     const now = Date.now();
     await this.database.retryWhileBusy(() =>
       this.database.transaction(() => {
-        for (const { version, price, source } of news) insert.run(version, JSON.stringify(price), source, now);
+        for (const { version, price, source } of fresh) insert.run(version, JSON.stringify(price), source, now);
       }),
     );
   }

@@ -44,15 +44,15 @@ export async function* pruneSqlite(
     database.prepare(
       `delete from ${table} where name in (select name from ${table} where time < ? order by time limit ${step.rows})`,
     );
-  const gone = async (statement: typeof remove, end: number) =>
+  const deleteSome = async (statement: typeof remove, end: number) =>
     Number((await database.retryWhileBusy(() => database.transaction(() => statement.run(end)))).changes);
   for (;;) {
-    const rows = await gone(remove, before);
+    const rows = await deleteSome(remove, before);
     yield rows;
     if (rows < step.rows) break;
     await sleep(step.pause);
   }
   const [names, journals] = [forget("usage_once"), forget("journal")];
-  while ((await gone(names, onceNameCutoff(before))) === step.rows) await sleep(step.pause);
-  while ((await gone(journals, journalCutoff(before))) === step.rows) await sleep(step.pause);
+  while ((await deleteSome(names, onceNameCutoff(before))) === step.rows) await sleep(step.pause);
+  while ((await deleteSome(journals, journalCutoff(before))) === step.rows) await sleep(step.pause);
 }

@@ -24,24 +24,24 @@ export async function groupTotals(
   more: readonly string[] = [],
 ): Promise<GroupTotals[]> {
   const groups = new Map<string, GroupTotals>();
-  /** Returns the lines of a group and of its parents. */
-  const lines = (path: string): GroupTotals[] =>
+  /** Returns the totals of a group and of its parents. */
+  const pathTotals = (path: string): GroupTotals[] =>
     path.split("/").map((_, at, parts) => {
       const group = parts.slice(0, at + 1).join("/");
-      const line = groups.get(group) ?? { group, keys: [], requests: 0, cost: 0 };
-      groups.set(group, line);
-      return line;
+      const totals = groups.get(group) ?? { group, keys: [], requests: 0, cost: 0 };
+      groups.set(group, totals);
+      return totals;
     });
-  for (const group of more) lines(group);
+  for (const group of more) pathTotals(group);
   for (const [group, disabled] of await keys.listDisabledGroups())
-    Object.assign(lines(group).at(-1) as object, { disabled });
+    Object.assign(pathTotals(group).at(-1) as object, { disabled });
   for (const { group, name, revoked } of await keys.list())
-    if (group !== undefined && revoked === undefined) for (const line of lines(group)) line.keys.push(name);
+    if (group !== undefined && revoked === undefined) for (const totals of pathTotals(group)) totals.keys.push(name);
   for (const { group, requests, cost } of await ledger.sums(query))
     if (group[0])
-      for (const line of lines(group[0])) {
-        line.requests += requests;
-        line.cost += cost;
+      for (const totals of pathTotals(group[0])) {
+        totals.requests += requests;
+        totals.cost += cost;
       }
   return [...groups.values()].sort((a, b) => (sortKey(a.group) < sortKey(b.group) ? -1 : 1));
 }

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import t from "tap";
-import { groupTotals } from "../../src/store/group-lines.ts";
+import { groupTotals } from "../../src/store/group-totals.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
