@@ -64,6 +64,8 @@ t.test("an error as bare JSON is the first frame, also with nothing behind it, i
   t.equal(await sent(error.slice(0, -2), ""), undefined);
 });
 
+// At the same time from here on: most of it is waiting before retries.
+t.jobs = 5;
 t.test("a stream that ends before its first event is no answer: another target is called", async (t) => {
   const fine = 'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
   const streaming = async (text: string) => {

@@ -87,6 +87,8 @@ const ANSWERS = {
   ],
 } as const;
 
+// At the same time: most of it is waiting before retries.
+t.jobs = Object.keys(ANSWERS).length;
 for (const [protocol, [path, fine, error, status]] of Object.entries(ANSWERS))
   t.test(`${protocol}: a success without an answer is a failed attempt, and no 200`, async (t) => {
     const answering = async (text: string, type: string, code = 200) => {

@@ -47,13 +47,16 @@ const ENDINGS: Record<string, { answer: (reply: ServerResponse) => unknown; isFa
   },
 };
 
+// All at the same time, as each waits for the ends of connections.
+t.jobs = Object.keys(ENDINGS).length;
 for (const [how, { answer, isFault, whole = false }] of Object.entries(ENDINGS))
   t.test(`a target whose answers ${how} is ${isFault ? "" : "not "}suspended like one that refuses`, async (t) => {
     const upstream = await httpUpstream((_, reply) => answer(reply));
     t.teardown(() => upstream.close());
+    const timeouts = how === "stall" ? ", timeouts: { idle: 100ms }" : "";
     const { url, log } = await startGateway(
       t,
-      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], timeouts: { idle: 100ms }, health: { failures: 3, errors: off } } }
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat]${timeouts}, health: { failures: 3, errors: off } } }
 models: { m: { targets: [up:m] } }
 retry: { attempts: 0 }
 `,

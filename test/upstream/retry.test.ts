@@ -66,73 +66,6 @@ t.test("a client that has left before a retry leaves no timer that waits for it"
   t.equal(timers(), before);
 });
 
-t.test("a failing provider is tried again once, then clients are told not to retry", async (t) => {
-  const one = await provider(t, failing(503), ok);
-  const first = await gateway(t, [one]);
-  const answer = await chat(first);
-  t.same([answer.status, one.seen.length, answer.headers.get("x-should-retry")], [200, 2, null]);
-  t.match(await attempts(first), [{ status: 503 }, { status: 200 }]);
-  const [two, three, four] = [await provider(t, failing(500)), await provider(t, failing(503)), await provider(t, ok)];
-  const spent = await chat(await gateway(t, [two, three, four]));
-  t.same([spent.status, spent.headers.get("x-should-retry"), four.seen.length], [503, "false", 0]);
-  const more = await gateway(t, [two, three, four], { more: "retry: { attempts: 2 }\n" });
-  t.equal((await chat(more)).status, 200);
-  const none = await chat(await gateway(t, [two, four], { more: "retry: { attempts: 0 }\n" }));
-  t.same([none.status, none.headers.get("x-should-retry")], [500, null], "then clients may retry");
-});
-
-t.test("a wait that the provider requests is respected, and passed on where it is too long", async (t) => {
-  for (const [line, status, times] of [
-    ["retry-after-ms: 120", 200, 2],
-    [`date: ${new Date(0).toUTCString()}\r\nretry-after: ${new Date(0).toUTCString()}`, 200, 2],
-    ["retry-after: 1", 200, 2],
-    ["retry-after: 60", 503, 1],
-    [`retry-after: ${new Date(Date.now() + 90_000).toUTCString()}`, 503, 1],
-  ] as const) {
-    const one = await provider(t, failing(503, line), ok);
-    const running = await gateway(t, [one]);
-    const asked = performance.now();
-    const answer = await chat(running);
-    t.same([answer.status, one.seen.length], [status, times], line);
-    if (line.startsWith("retry-after-ms")) t.ok(performance.now() - asked >= 119, "not before it is over");
-    if (status === 503) t.ok(answer.headers.get("retry-after"));
-  }
-});
-
-t.test("clients may retry after a wait that was too long here, whatever was tried before", async (t) => {
-  const long = (status: number) => provider(t, failing(status, "retry-after: 60"));
-  const told = async (...providers: Awaited<ReturnType<typeof provider>>[]) => {
-    const { status, headers } = await chat(await gateway(t, providers));
-    return [status, headers.get("retry-after"), headers.get("x-should-retry")];
-  };
-  for (const status of [429, 503]) {
-    t.same(await told(await long(status)), [status, "60", null], "not retried here");
-    t.same(await told(await provider(t, failing(500)), await long(status)), [status, "60", null]);
-  }
-  const short = await provider(t, failing(429, "retry-after: 1"));
-  t.same([await told(short), short.seen.length], [[429, "1", "false"], 2], "the gateway has waited itself");
-  const final = await provider(t, failing(503, "retry-after: 60", "x-should-retry: false"));
-  t.same(await told(await provider(t, failing(500)), final), [503, "60", "false"], "in the provider's own words");
-});
-
-t.test("a provider that advises against a retry gets none, but another one is called", async (t) => {
-  const one = await provider(t, failing(503, "x-should-retry: false"), ok);
-  const alone = await chat(await gateway(t, [one]));
-  t.same([alone.status, alone.headers.get("x-should-retry"), one.seen.length], [503, "false", 1]);
-  const two = await provider(t, failing(503, "x-should-retry: false"), ok);
-  const other = await provider(t, ok);
-  t.equal((await chat(await gateway(t, [two, other]))).status, 200);
-  t.same([two.seen.length, other.seen.length], [1, 1]);
-});
-
-t.test("a 429 without a time is passed to the client, whose own backoff grows", async (t) => {
-  const one = await provider(t, failing(429), ok);
-  const answer = await chat(await gateway(t, [one]));
-  t.same([answer.status, answer.headers.get("x-should-retry"), one.seen.length], [429, null, 1]);
-  const two = await provider(t, failing(429, "retry-after-ms: 100"), ok);
-  t.equal((await chat(await gateway(t, [two]))).status, 200);
-});
-
 t.test("no attempt begins after the end of a request's time, and the last one gets the rest of it", async (t) => {
   const late = await provider(t, failing(503, "retry-after: 1"), ok);
   const running = await gateway(t, [late], { provider: ", timeouts: { total: 900ms }" });
@@ -283,6 +216,131 @@ t.test(
   },
 );
 
+t.test("the budget: a share of the requests of ten seconds, and a minimum number", async (t) => {
+  let now = 50_000;
+  const limits = { attempts: 1, budget: 0.2, least: 2, wait: 0, after_timeout: true, first_frame: 0 };
+  const budget = new RetryBudget(limits, () => now);
+  const granted = () => {
+    let count = 0;
+    while (budget.takeRetry()) count++;
+    return count;
+  };
+  t.equal(granted(), 20);
+  now += 10_000;
+  for (let i = 0; i < 500; i++) budget.countRequest();
+  t.equal(granted(), 100);
+  t.equal(granted(), 0);
+  now += 5000;
+  t.equal(granted(), 0);
+  now += 5000;
+  t.equal(granted(), 20);
+});
+
+t.test("the classification of statuses and errors", async (t) => {
+  const of = (...statuses: number[]) => statuses.map(outcomeOfStatus);
+  t.same(of(200, 400, 404, 409, 422), Array(5).fill("final"));
+  t.same(of(401, 402, 403, 429), Array(4).fill("refused"));
+  t.same(of(500, 502, 503, 529), Array(4).fill("failed"));
+  t.equal(outcomeOfStatus(504), "late");
+  t.same(
+    [
+      ...["upstream_unreachable", "not_translatable", "object_not_found"],
+      ...["upstream_failed", "upstream_timeout", "client_gone"],
+    ].map(outcomeOfError),
+    ["unsent", "unsent", "unsent", "broken", "late", "final"],
+  );
+});
+
+t.test("a request that only reads is retried where the provider closed the connection", async (t) => {
+  const one = await provider(
+    t,
+    'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 31\r\n\r\n{"id":"resp_twice","output":[]}',
+    (socket) => socket.destroy(),
+    OK,
+  );
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${one.upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:m] } }\n`,
+  );
+  const ask = (method: string, path: string, body?: string) =>
+    fetch(`${running.url}/v1/responses${path}`, { method, headers: asking(), ...(body ? { body } : {}) });
+  await (await ask("POST", "", '{"model":"m","input":"x"}')).text();
+  t.equal((await ask("GET", "/resp_twice")).status, 200);
+  t.equal(one.seen.length, 3);
+});
+
+// At the same time: most of it is waiting before retries, for times that may be longer.
+t.jobs = 5;
+t.test("a failing provider is tried again once, then clients are told not to retry", async (t) => {
+  const one = await provider(t, failing(503), ok);
+  const first = await gateway(t, [one]);
+  const answer = await chat(first);
+  t.same([answer.status, one.seen.length, answer.headers.get("x-should-retry")], [200, 2, null]);
+  t.match(await attempts(first), [{ status: 503 }, { status: 200 }]);
+  const [two, three, four] = [await provider(t, failing(500)), await provider(t, failing(503)), await provider(t, ok)];
+  const spent = await chat(await gateway(t, [two, three, four]));
+  t.same([spent.status, spent.headers.get("x-should-retry"), four.seen.length], [503, "false", 0]);
+  const more = await gateway(t, [two, three, four], { more: "retry: { attempts: 2 }\n" });
+  t.equal((await chat(more)).status, 200);
+  const none = await chat(await gateway(t, [two, four], { more: "retry: { attempts: 0 }\n" }));
+  t.same([none.status, none.headers.get("x-should-retry")], [500, null], "then clients may retry");
+});
+
+t.test("a wait that the provider requests is respected, and passed on where it is too long", async (t) => {
+  const cases = [
+    ["retry-after-ms: 120", 200, 2],
+    [`date: ${new Date(0).toUTCString()}\r\nretry-after: ${new Date(0).toUTCString()}`, 200, 2],
+    ["retry-after: 1", 200, 2],
+    ["retry-after: 60", 503, 1],
+    [`retry-after: ${new Date(Date.now() + 90_000).toUTCString()}`, 503, 1],
+  ] as const;
+  await Promise.all(
+    cases.map(async ([line, status, times]) => {
+      const one = await provider(t, failing(503, line), ok);
+      const running = await gateway(t, [one]);
+      const asked = performance.now();
+      const answer = await chat(running);
+      t.same([answer.status, one.seen.length], [status, times], line);
+      if (line.startsWith("retry-after-ms")) t.ok(performance.now() - asked >= 119, "not before it is over");
+      if (status === 503) t.ok(answer.headers.get("retry-after"));
+    }),
+  );
+});
+
+t.test("clients may retry after a wait that was too long here, whatever was tried before", async (t) => {
+  const long = (status: number) => provider(t, failing(status, "retry-after: 60"));
+  const told = async (...providers: Awaited<ReturnType<typeof provider>>[]) => {
+    const { status, headers } = await chat(await gateway(t, providers));
+    return [status, headers.get("retry-after"), headers.get("x-should-retry")];
+  };
+  for (const status of [429, 503]) {
+    t.same(await told(await long(status)), [status, "60", null], "not retried here");
+    t.same(await told(await provider(t, failing(500)), await long(status)), [status, "60", null]);
+  }
+  const short = await provider(t, failing(429, "retry-after: 1"));
+  t.same([await told(short), short.seen.length], [[429, "1", "false"], 2], "the gateway has waited itself");
+  const final = await provider(t, failing(503, "retry-after: 60", "x-should-retry: false"));
+  t.same(await told(await provider(t, failing(500)), final), [503, "60", "false"], "in the provider's own words");
+});
+
+t.test("a provider that advises against a retry gets none, but another one is called", async (t) => {
+  const one = await provider(t, failing(503, "x-should-retry: false"), ok);
+  const alone = await chat(await gateway(t, [one]));
+  t.same([alone.status, alone.headers.get("x-should-retry"), one.seen.length], [503, "false", 1]);
+  const two = await provider(t, failing(503, "x-should-retry: false"), ok);
+  const other = await provider(t, ok);
+  t.equal((await chat(await gateway(t, [two, other]))).status, 200);
+  t.same([two.seen.length, other.seen.length], [1, 1]);
+});
+
+t.test("a 429 without a time is passed to the client, whose own backoff grows", async (t) => {
+  const one = await provider(t, failing(429), ok);
+  const answer = await chat(await gateway(t, [one]));
+  t.same([answer.status, answer.headers.get("x-should-retry"), one.seen.length], [429, null, 1]);
+  const two = await provider(t, failing(429, "retry-after-ms: 100"), ok);
+  t.equal((await chat(await gateway(t, [two]))).status, 200);
+});
+
 t.test("a fallback at rest is called before the client gets the failure of a target that keeps failing", async (t) => {
   for (const [second, asked, later] of [
     [failing(429, "retry-after: 20"), 2, 200],
@@ -362,57 +420,4 @@ models: { m: { targets: [{ to: "p0:m0", weight: 1000000 }, "p1:m1"] } }
   const { "content-type": _, ...headers } = asking();
   const answer = await fetch(`${running.url}/v1/images/edits`, { method: "POST", headers, body: form });
   t.same([answer.status, unused.seen.length], [503, 0]);
-});
-
-t.test("the budget: a share of the requests of ten seconds, and a minimum number", async (t) => {
-  let now = 50_000;
-  const limits = { attempts: 1, budget: 0.2, least: 2, wait: 0, after_timeout: true, first_frame: 0 };
-  const budget = new RetryBudget(limits, () => now);
-  const granted = () => {
-    let count = 0;
-    while (budget.takeRetry()) count++;
-    return count;
-  };
-  t.equal(granted(), 20);
-  now += 10_000;
-  for (let i = 0; i < 500; i++) budget.countRequest();
-  t.equal(granted(), 100);
-  t.equal(granted(), 0);
-  now += 5000;
-  t.equal(granted(), 0);
-  now += 5000;
-  t.equal(granted(), 20);
-});
-
-t.test("the classification of statuses and errors", async (t) => {
-  const of = (...statuses: number[]) => statuses.map(outcomeOfStatus);
-  t.same(of(200, 400, 404, 409, 422), Array(5).fill("final"));
-  t.same(of(401, 402, 403, 429), Array(4).fill("refused"));
-  t.same(of(500, 502, 503, 529), Array(4).fill("failed"));
-  t.equal(outcomeOfStatus(504), "late");
-  t.same(
-    [
-      ...["upstream_unreachable", "not_translatable", "object_not_found"],
-      ...["upstream_failed", "upstream_timeout", "client_gone"],
-    ].map(outcomeOfError),
-    ["unsent", "unsent", "unsent", "broken", "late", "final"],
-  );
-});
-
-t.test("a request that only reads is retried where the provider closed the connection", async (t) => {
-  const one = await provider(
-    t,
-    'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 31\r\n\r\n{"id":"resp_twice","output":[]}',
-    (socket) => socket.destroy(),
-    OK,
-  );
-  const running = await startGateway(
-    t,
-    `providers: { up: { url: "${one.upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:m] } }\n`,
-  );
-  const ask = (method: string, path: string, body?: string) =>
-    fetch(`${running.url}/v1/responses${path}`, { method, headers: asking(), ...(body ? { body } : {}) });
-  await (await ask("POST", "", '{"model":"m","input":"x"}')).text();
-  t.equal((await ask("GET", "/resp_twice")).status, 200);
-  t.equal(one.seen.length, 3);
 });
