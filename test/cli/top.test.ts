@@ -5,6 +5,7 @@ import type { Terminal } from "../../src/cli/verb.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "../admin/support.ts";
 import { asking } from "../support/gateway.ts";
 import { captured } from "../support/terminal.ts";
+import { until } from "../support/until.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const LIVE = { id: "01a", age: 5300, name: "ci", model: "fast", target: "acme:m", state: "streaming", tokens: 2100 };
@@ -52,15 +53,19 @@ t.test("the gateway's own admin API is polled: running requests are shown until 
   );
   // Twice a second, until somebody ends it.
   const ending = new AbortController();
-  const watching = topAs(t, TOKEN, base, [], ending.signal);
-  setTimeout(() => gateway.cancel(id ?? ""), 1500);
+  const looks: string[] = [];
+  const running = (count: number) => looks.filter((look) => look.includes(`\n${count} running`)).length;
+  const { hostname, port } = new URL(base);
+  const io = { env: { ADMIN_TOKEN: TOKEN }, folder: t.testdirName, out: (look: string) => void looks.push(look) };
+  const admin = { host: hostname, port: Number(port) };
+  const watching = runTop([], { ...io, outNow: t.fail, err: t.fail }, admin, ending.signal);
+  await until(() => running(1) >= 2, "it to be shown more than once");
+  gateway.cancel(id ?? "");
   await answer.text().catch(() => {});
-  setTimeout(() => ending.abort(), 1500);
-  const watched = await watching;
-  t.equal(watched.code, 0);
-  const looks = watched.out.split("\u001b[2J\n").map((look) => look.slice(0, "1 running".length));
-  t.ok(looks.filter((look) => look === "1 running").length >= 2, "it was shown more than once");
-  t.equal(looks.at(-1), "0 running", "and its end");
+  await until(() => running(0) > 0, "its end to be shown");
+  ending.abort();
+  t.equal(await watching, 0);
+  t.match(looks.at(-1), /^\S+\n0 running$/, "nothing after it");
 });
 
 t.test("an admin API that does not respond, or refuses the token, is reported with exit code 1", async (t) => {

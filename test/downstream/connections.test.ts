@@ -8,6 +8,7 @@ import { Downstream } from "../../src/downstream/server.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { talk } from "../support/connection.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { EVERY_CASE } from "../support/sample.ts";
 import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
 
@@ -132,7 +133,7 @@ const question = (n: number, more = ""): string => {
 };
 
 /** Requests that are sent at once, in several packets. */
-const PIPELINED = Number(process.env["GATEWAY_TEST_PIPELINED"] ?? 600);
+const PIPELINED = Number(process.env["GATEWAY_TEST_PIPELINED"] ?? (EVERY_CASE ? 600 : 200));
 
 t.test("pipelined requests are served one after the other, all of them", async (t) => {
   const { gateway, upstream, asked, most } = await counting(t);

@@ -8,6 +8,7 @@ import t from "tap";
 import { peerAddress } from "../../src/core/networks.ts";
 import { inheritedSocket, Listener } from "../../src/downstream/listener.ts";
 import { boundSocket } from "../support/kept-socket.ts";
+import { EVERY_CASE } from "../support/sample.ts";
 import { until } from "../support/until.ts";
 
 t.test("it delivers each connection, and none once it is closed; open ones continue", async (t) => {
@@ -43,7 +44,7 @@ t.test("a listener for all addresses takes IPv4, and IPv6 where the system has i
 });
 
 /** Listeners that are closed under connections that come as fast as they are answered. */
-const CLOSINGS = Number(process.env["GATEWAY_TEST_CLOSINGS"] ?? 3);
+const CLOSINGS = Number(process.env["GATEWAY_TEST_CLOSINGS"] ?? (EVERY_CASE ? 3 : 1));
 
 /**
  * Asks at a port until it is refused, from a thread of its own, and tells how often it was answered and how often it lost its

@@ -99,6 +99,8 @@ t.test("a stop serves what has arrived while the process waited for a core", asy
   t.equal(client.text.split("200 OK").length, 3);
 });
 
+// At the same time, as both wait for seconds.
+t.jobs = 2;
 t.test("a client that connects shortly before the linger period ends is served", async (t) => {
   const { gateway } = await startGateway(t, MODELS);
   const downstream = new Downstream(() => gateway.generation);

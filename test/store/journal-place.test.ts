@@ -1,4 +1,5 @@
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { cpSync, mkdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
@@ -64,7 +65,7 @@ function journalsOf(t: Test, store: LedgerStore) {
 }
 
 /** Reads journals in a process that is killed before a commit. @returns whether there were so many commits */
-function readAndDie(at: string | PostgresSettings, folder: string, commit: number): boolean {
+async function readAndDie(at: string | PostgresSettings, folder: string, commit: number): Promise<boolean> {
   const source = new URL("../../src/store/", import.meta.url).href;
   const program = `
     const load = (file) => import(${JSON.stringify(source)} + file);
@@ -83,10 +84,13 @@ function readAndDie(at: string | PostgresSettings, folder: string, commit: numbe
     await store.close();
   `;
   const loader = new URL("../../src/loader/register.js", import.meta.url).href;
-  const { signal, stderr } = spawnSync(process.execPath, ["--import", loader, "--input-type=module", "-e", program], {
-    encoding: "utf8",
+  const reader = spawn(process.execPath, ["--import", loader, "--input-type=module", "-e", program], {
+    stdio: ["ignore", "ignore", "pipe"],
     timeout: 60_000,
   });
+  let stderr = "";
+  reader.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const [, signal] = await once(reader, "close");
   if (signal === null && stderr !== "") throw new Error(stderr);
   return signal === "SIGKILL";
 }
@@ -216,7 +220,7 @@ function replays(name: string, place: () => Promise<string | PostgresSettings>):
     const open_ = lines(7, "begun") + lines(1, "begun", -1);
     leave(lines(5, "ended") + open_);
     for (let commits = 1, killed = true; killed; commits++) {
-      killed = readAndDie(at, folder, commits);
+      killed = await readAndDie(at, folder, commits);
       await prune();
       t.ok(commits < 20);
     }
@@ -245,6 +249,8 @@ function replays(name: string, place: () => Promise<string | PostgresSettings>):
   });
 }
 
+// At the same time: those with PostgreSQL wait for it, and for processes.
+t.jobs = 3;
 replays("SQLite", async () => join(folderFor(t), "gateway.db"));
 if (server)
   replays("PostgreSQL", async () => {

@@ -137,57 +137,6 @@ t.test("what a failed attempt to begin a file has left does not prevent the next
   t.end();
 });
 
-t.test("a file that is removed or moved is written again, completely", async (t) => {
-  const { journal, warnings, lines } = open(t);
-  const ids = () => lines().map((line) => lineToRow(line).values[0]);
-  const write = (id: string) => {
-    journal.end(id, row(id));
-    journal.write();
-  };
-  write("1");
-  rmSync(journal.folder, { recursive: true });
-  // Nobody has looked yet: it is written to a file that has no name.
-  write("2");
-  t.same(ids(), []);
-  await sleep(1010);
-  write("3");
-  t.same(ids(), ["1", "2", "3"]);
-  t.match(warnings, [/journal .*-000001\.jsonl was removed or moved/]);
-  t.same(readdirSync(journal.folder), [`${journal.owner}-000001.jsonl`], "lines keep their places");
-  renameSync(journal.folder, `${journal.folder}.away`);
-  writeFileSync(journal.folder, "in the way");
-  await sleep(1010);
-  write("4");
-  t.same([journal.writable, journal.hasPending], [false, true]);
-  t.match(warnings, [/removed or moved/, /cannot be written: .*waits in memory/]);
-  rmSync(journal.folder);
-  await sleep(300);
-  t.same([journal.writable, ids()], [true, ["1", "2", "3", "4"]]);
-  rmSync(journal.folder, { recursive: true });
-  journal.close();
-  t.same(ids(), ["1", "2", "3", "4"], "the lines are read before the journal is closed");
-});
-
-t.test("an earlier copy that takes a file's place is replaced by all of the file", async (t) => {
-  const { journal, lines } = open(t);
-  const write = (id: string) => {
-    journal.end(id, row(id));
-    journal.write();
-  };
-  write("1");
-  const file = journalFile(journal.folder, journal.owner, 1);
-  copyFileSync(file, `${file}.copy`);
-  write("2");
-  renameSync(`${file}.copy`, file);
-  await sleep(1010);
-  write("3");
-  t.same(
-    lines().map((line) => lineToRow(line).values[0]),
-    ["1", "2", "3"],
-  );
-  t.same([statSync(file).size, readdirSync(journal.folder).length], [journal.size, 1]);
-});
-
 t.test("no two journals have one name, though processes may", (t) => {
   const [one, other] = [open(t).journal.owner, open(t).journal.owner];
   t.not(one, other);
@@ -274,4 +223,57 @@ t.test("a journal without entries creates no file", (t) => {
   journal.close();
   t.same(readdirSync(dirname(store)), []);
   t.end();
+});
+
+// At the same time, as both wait for the next look at the file.
+t.jobs = 2;
+t.test("a file that is removed or moved is written again, completely", async (t) => {
+  const { journal, warnings, lines } = open(t);
+  const ids = () => lines().map((line) => lineToRow(line).values[0]);
+  const write = (id: string) => {
+    journal.end(id, row(id));
+    journal.write();
+  };
+  write("1");
+  rmSync(journal.folder, { recursive: true });
+  // Nobody has looked yet: it is written to a file that has no name.
+  write("2");
+  t.same(ids(), []);
+  await sleep(1010);
+  write("3");
+  t.same(ids(), ["1", "2", "3"]);
+  t.match(warnings, [/journal .*-000001\.jsonl was removed or moved/]);
+  t.same(readdirSync(journal.folder), [`${journal.owner}-000001.jsonl`], "lines keep their places");
+  renameSync(journal.folder, `${journal.folder}.away`);
+  writeFileSync(journal.folder, "in the way");
+  await sleep(1010);
+  write("4");
+  t.same([journal.writable, journal.hasPending], [false, true]);
+  t.match(warnings, [/removed or moved/, /cannot be written: .*waits in memory/]);
+  rmSync(journal.folder);
+  await sleep(300);
+  t.same([journal.writable, ids()], [true, ["1", "2", "3", "4"]]);
+  rmSync(journal.folder, { recursive: true });
+  journal.close();
+  t.same(ids(), ["1", "2", "3", "4"], "the lines are read before the journal is closed");
+});
+
+t.test("an earlier copy that takes a file's place is replaced by all of the file", async (t) => {
+  const { journal, lines } = open(t);
+  const write = (id: string) => {
+    journal.end(id, row(id));
+    journal.write();
+  };
+  write("1");
+  const file = journalFile(journal.folder, journal.owner, 1);
+  copyFileSync(file, `${file}.copy`);
+  write("2");
+  renameSync(`${file}.copy`, file);
+  await sleep(1010);
+  write("3");
+  t.same(
+    lines().map((line) => lineToRow(line).values[0]),
+    ["1", "2", "3"],
+  );
+  t.same([statSync(file).size, readdirSync(journal.folder).length], [journal.size, 1]);
 });

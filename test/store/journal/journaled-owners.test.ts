@@ -50,6 +50,8 @@ t.test("an added object is found at once, and in the journal at the end of the t
   t.ok(Date.now() - (objects[0] as CreatedObject).time < 60_000);
 });
 
+// At the same time, as most of it is waiting.
+t.jobs = 6;
 t.test("objects of a process that has died are waited for until its journal has been read", async (t) => {
   const { path, owners, ledger } = open(t);
   mkdirSync(journalFolder(path));
