@@ -16,6 +16,7 @@ const SAMPLE = 29;
 const APART = [
   "downstream/overload.test.ts",
   "plugins/protocols/",
+  "plugins/record/capture.test.ts",
   "store/journal/journaled-ledger.test.ts",
   "store/orphan-watch.test.ts",
   "store/postgres/",
@@ -110,7 +111,7 @@ async function main(names: readonly string[]): Promise<number> {
   process.env[STRIDE] ??= String(SAMPLE);
   const cores = availableParallelism();
   const started = performance.now();
-  const all = await runShared(files, cores, 2 * cores);
+  const all = await runShared(files, cores, 3 * cores);
   const told = all.flatMap(({ lines }) => lines.filter((line) => !line.startsWith("ok ")));
   if (told.length > 0) console.log(told.join("\n"));
   if (out.length > 0) console.log(`left out, for they take longer: npm run unit -- ${out.join(" ")}`);

@@ -3,19 +3,14 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
-import { Capture } from "../../plugins/record/capture.ts";
 import { RecordFile } from "../../plugins/record/file.ts";
 import type { RawExchange } from "../../plugins/record/messages.ts";
 import { ExchangeRedactor } from "../../plugins/record/redactor.ts";
 import Record from "../../plugins/record.ts";
-import type { Head } from "../../src/core/head.ts";
-import type { ResponseExchange } from "../../src/core/phases.ts";
 import type { RecordedExchange } from "../../src/core/recorded.ts";
 import { type DriveOptions, drive, type TestGateway } from "../../src/testing.ts";
-import { Frame } from "../../src/wire/frame.ts";
 import { gathered } from "../support/gathered.ts";
 import { EVERY_CASE, sample } from "../support/sample.ts";
-import { countTurns } from "../support/turns.ts";
 import { until } from "../support/until.ts";
 
 /** All that a file of recordings holds, the first first. */
@@ -51,25 +46,27 @@ async function found(driven: TestGateway, id = ""): Promise<RecordedExchange> {
 
 t.test("request and response are recorded as the client and as the provider saw them, in every protocol", async (t) => {
   const { driven, file } = await recording(t);
-  for (const protocol of driven.protocols)
-    for (const model of ["any", "gemini", "openai-chat"])
-      for (const stream of [false, true]) {
-        const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}`;
-        const answer = await driven.ask({ protocol, model, stream, text: about, chunkBytes: 11 }, "Good morning.");
-        const kept = await found(driven, answer.headers["x-request-id"]);
-        t.match(kept, { status: 200, outcome: "completed", attempts: { length: 1 } }, about);
-        t.match(kept.request, { first: /^POST \/v1/, encoding: "text", cut: false }, about);
-        t.match(kept.request.body, about);
-        t.equal(kept.answer?.body, answer.body.toString(), "byte for byte");
-        const [attempt] = kept.attempts;
-        t.equal(attempt?.protocol, model === "any" ? protocol : model, about);
-        t.equal(attempt?.request.body, answer.sent[0]?.body.toString(), "the request sent");
-        t.match(attempt, { target: `${model}:vendors-model`, status: 200, answer: { first: "200" } });
-        if (model === "any") t.equal(attempt?.answer?.body, kept.answer?.body, about);
-        else if (protocol !== model) t.not(attempt?.answer?.body, kept.answer?.body, about);
-      }
+  const forms = driven.protocols.flatMap((protocol) =>
+    ["any", "gemini", "openai-chat"].flatMap((model) => [false, true].map((stream) => ({ protocol, model, stream }))),
+  );
+  const some = sample(forms, 5);
+  for (const { protocol, model, stream } of some) {
+    const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}`;
+    const answer = await driven.ask({ protocol, model, stream, text: about, chunkBytes: 11 }, "Good morning.");
+    const kept = await found(driven, answer.headers["x-request-id"]);
+    t.match(kept, { status: 200, outcome: "completed", attempts: { length: 1 } }, about);
+    t.match(kept.request, { first: /^POST \/v1/, encoding: "text", cut: false }, about);
+    t.match(kept.request.body, about);
+    t.equal(kept.answer?.body, answer.body.toString(), "byte for byte");
+    const [attempt] = kept.attempts;
+    t.equal(attempt?.protocol, model === "any" ? protocol : model, about);
+    t.equal(attempt?.request.body, answer.sent[0]?.body.toString(), "the request sent");
+    t.match(attempt, { target: `${model}:vendors-model`, status: 200, answer: { first: "200" } });
+    if (model === "any") t.equal(attempt?.answer?.body, kept.answer?.body, about);
+    else if (protocol !== model) t.not(attempt?.answer?.body, kept.answer?.body, about);
+  }
   await driven.close();
-  t.equal(rows(file).length, 24);
+  t.equal(rows(file).length, EVERY_CASE ? 24 : some.length);
   t.equal(statSync(file).mode & 0o777, 0o600, "for its owner only");
 });
 
@@ -191,28 +188,6 @@ t.test("each pattern has groups and backreferences of its own, also where a stre
       t.equal(joinedTexts(body).slice(0, clean.length), clean, protocol);
   }
   await driven.close();
-});
-
-t.test("a stream that a pattern without bounds cannot search in time is left out, and blocks nobody", async (t) => {
-  const { driven } = await recording(t, { patterns: ["[a-z]+@[a-z]+"], body_kilobytes: 4096 });
-  const text = "a".repeat(100_000);
-  const turns = await countTurns(t, async () => {
-    const { headers } = await driven.ask({ protocol: "openai-chat", stream: true, text: "Hello" }, { text });
-    const { answer } = await found(driven, headers["x-request-id"]);
-    t.equal(answer?.body, "(It could not be searched for secrets, and is left out.)");
-  });
-  t.ok(turns > 20, `${turns} turns`);
-  await driven.close();
-});
-
-t.test("the same for one event with a long text: its search is ended, and not only that of the next one", async (t) => {
-  const search = () => void /[a-z]+@[a-z]+/.test("a".repeat(200_000));
-  const exchange = { replaceResponseText: () => search } as unknown as ResponseExchange;
-  const head = { status: 200, headers: { lines: [] }, framing: "sse" } as unknown as Head;
-  const capture = new Capture(exchange, head, 1_000_000, [], []);
-  capture.stage(new Frame("event", Buffer.alloc(200_000)));
-  await capture.clean();
-  t.equal(Buffer.from(capture.message().body).toString(), "(It could not be searched for secrets, and is left out.)");
 });
 
 t.test("interrupted streams are recorded as far as they came", async (t) => {
