@@ -7,7 +7,7 @@ import { type Ran, runFiles, totals, whenIdle } from "./support/several.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Processes at a time, and further ones while cores are idle. */
-const [JOBS, FURTHER] = [2, 1];
+const [JOBS, FURTHER] = [2, 2];
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 
@@ -15,6 +15,9 @@ const SHARE = 25;
 const ROOMS = [
   "golden",
   "wire",
+  // These wait most of the time: at the end cores would be idle.
+  "store/journal",
+  "store",
   "core",
   "config",
   "cli",
@@ -30,20 +33,25 @@ const ROOMS = [
   "downstream",
   "admin",
   "examples",
-  "store/sqlite",
-  "store/journal",
+  "marketplace",
+  "text",
 ];
 /** Files in them that need a process of their own: the first judges how long its turns take, the others are long themselves. */
-const ALONE: ReadonlySet<string> = new Set([
+const ALONE = [
   "test/downstream/overload.test.ts",
   "test/golden/matrix.test.ts",
   "test/golden/request-matrix.test.ts",
-]);
+  "test/store/journal-place.test.ts",
+  "test/store/orphan-watch.test.ts",
+  "test/store/postgres/",
+  "test/store/redis/",
+];
 
 /** The files of each process. */
 function processes(): string[][] {
   const files = globSync("test/**/*.test.ts", { cwd: ROOT, exclude: ["test/bench/build/**"] }).sort();
-  const room = (file: string) => ROOMS.find((each) => file.startsWith(`test/${each}/`) && !ALONE.has(file));
+  const isAlone = (file: string) => ALONE.some((each) => file.startsWith(each));
+  const room = (file: string) => (isAlone(file) ? undefined : ROOMS.find((each) => file.startsWith(`test/${each}/`)));
   const alone = files.filter((file) => room(file) === undefined).map((file) => [file]);
   const shares = ROOMS.flatMap((each) => {
     const its = files.filter((file) => room(file) === each);

@@ -46,8 +46,6 @@ t.test("requests of a group that is disabled, and of groups below it, are ended,
   t.same(ended, ["disabled_api_key", "disabled_api_key", undefined, undefined]);
 });
 
-// At the same time from here on: the watch looks once a second.
-t.jobs = 4;
 t.test("requests of a key that expires are ended", async (t) => {
   const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
