@@ -13,7 +13,7 @@ const LAST = "fourth-key-0123456789abcdef";
 const MORE = "fifth-key-0123456789abcdef";
 
 /** Room for three bodies of a key, and for four in all. */
-const small = (t: Test, more = "", provider = '{ url: "demo:" }', patience = "10s") =>
+const small = (t: Test, more = "", provider = '{ url: "demo:" }', patience = "60s") =>
   startGateway(
     t,
     `body: { limit: 1MiB, memory: 4MiB, memory_per_key: 3MiB, spool: 4MiB, spool_per_key: 3MiB, patience: ${patience} }
