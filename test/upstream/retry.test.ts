@@ -101,19 +101,6 @@ t.test("a client that disconnects during the wait cancels the second attempt", a
   t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
 });
 
-t.test("a provider that hangs is put to rest once enough clients have disconnected after `slow`", async (t) => {
-  const [silent, fine] = [await provider(t), await provider(t, ok)];
-  const health = ", health: { slow: 100ms, requests: 3, failures: 100 }";
-  const running = await gateway(t, [silent, fine], { provider: health });
-  const leave = (ms: number) => chat(running, AbortSignal.timeout(ms)).catch(() => "gone");
-  for (let i = 1; i <= 3; i++) {
-    t.equal(await leave(200), "gone");
-    await until(() => running.log.lines.filter(({ message }) => message === "exchange").length === i);
-  }
-  t.equal((await chat(running)).status, 200);
-  t.same([silent.seen.length, fine.seen.length], [3, 1]);
-});
-
 t.test("after a first-byte timeout another provider is tried once, never the same one", async (t) => {
   const [silent, deaf, fine] = [await provider(t), await provider(t), await provider(t, ok)];
   const limit = ", timeouts: { first_byte: 150ms }";
@@ -175,46 +162,6 @@ t.test("credentials: a 429 of a request that is larger than the limit affects th
     /first-credential[\s\S]*second-credential|second-credential[\s\S]*first-credential/,
   );
 });
-
-t.test(
-  "credentials: a 400 whose code says that one is unknown disables it too, and one that only mentions it does not",
-  async (t) => {
-    const reason = (detail: object) => ({ error: { code: 400, status: "INVALID_ARGUMENT", ...detail } });
-    const unknown = reason({ details: [{ reason: "API_KEY_INVALID" }] });
-    const quoted = reason({ message: '"details":[{"reason":"API_KEY_INVALID"}]' });
-    for (const [answer, path, shown] of [
-      [unknown, "/v1beta/models/m:generateContent", ["FIRST", "SECOND"]],
-      [[unknown], "/v1beta/models/m:streamGenerateContent", ["FIRST", "SECOND"]],
-      [[unknown], "/v1/chat/completions", ["FIRST", "SECOND"]],
-      [{ code: "x", error: "Incorrect API key provided: x***." }, "/v1/responses", ["FIRST", "SECOND"]],
-      [quoted, "/v1beta/models/m:generateContent", ["FIRST"]],
-      [{ error: { message: "Incorrect API key provided" } }, "/v1/chat/completions", ["FIRST"]],
-    ] as const) {
-      const body = JSON.stringify(answer);
-      const refusing = `HTTP/1.1 400 x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
-      const one = await rawUpstream((socket, { head }) => {
-        socket.write(head.includes("first-credential") ? refusing : ok);
-      });
-      t.teardown(() => one.close());
-      const speaks = "[openai-chat, openai-responses, gemini]";
-      const running = await startGateway(
-        t,
-        `providers: { p: { url: "${one.origin.origin}/v1", speaks: ${speaks}, credential: [$FIRST, $SECOND] } }\nmodels: { m: { targets: [p:m] } }\n`,
-        {},
-        { FIRST: "first-credential", SECOND: "second-credential" },
-      );
-      const init = { method: "POST", headers: asking(), body: '{"model":"m"}' };
-      const answered = await fetch(running.url + path, init);
-      t.equal(answered.status, shown.length === 2 ? 200 : 400, `${path} ${body}`);
-      t.same(
-        (await attempts(running))?.map(({ credential }) => credential),
-        shown,
-      );
-      const errors = running.log.lines.filter(({ level }) => level === "error");
-      t.match(errors, shown.length === 2 ? [{ fields: { credential: "FIRST", status: 400 } }] : []);
-    }
-  },
-);
 
 t.test("the budget: a share of the requests of ten seconds, and a minimum number", async (t) => {
   let now = 50_000;
@@ -421,3 +368,56 @@ models: { m: { targets: [{ to: "p0:m0", weight: 1000000 }, "p1:m1"] } }
   const answer = await fetch(`${running.url}/v1/images/edits`, { method: "POST", headers, body: form });
   t.same([answer.status, unused.seen.length], [503, 0]);
 });
+
+t.test("a provider that hangs is put to rest once enough clients have disconnected after `slow`", async (t) => {
+  const [silent, fine] = [await provider(t), await provider(t, ok)];
+  const health = ", health: { slow: 100ms, requests: 3, failures: 100 }";
+  const running = await gateway(t, [silent, fine], { provider: health });
+  const leave = (ms: number) => chat(running, AbortSignal.timeout(ms)).catch(() => "gone");
+  for (let i = 1; i <= 3; i++) {
+    t.equal(await leave(200), "gone");
+    await until(() => running.log.lines.filter(({ message }) => message === "exchange").length === i);
+  }
+  t.equal((await chat(running)).status, 200);
+  t.same([silent.seen.length, fine.seen.length], [3, 1]);
+});
+
+t.test(
+  "credentials: a 400 whose code says that one is unknown disables it too, and one that only mentions it does not",
+  async (t) => {
+    const reason = (detail: object) => ({ error: { code: 400, status: "INVALID_ARGUMENT", ...detail } });
+    const unknown = reason({ details: [{ reason: "API_KEY_INVALID" }] });
+    const quoted = reason({ message: '"details":[{"reason":"API_KEY_INVALID"}]' });
+    for (const [answer, path, shown] of [
+      [unknown, "/v1beta/models/m:generateContent", ["FIRST", "SECOND"]],
+      [[unknown], "/v1beta/models/m:streamGenerateContent", ["FIRST", "SECOND"]],
+      [[unknown], "/v1/chat/completions", ["FIRST", "SECOND"]],
+      [{ code: "x", error: "Incorrect API key provided: x***." }, "/v1/responses", ["FIRST", "SECOND"]],
+      [quoted, "/v1beta/models/m:generateContent", ["FIRST"]],
+      [{ error: { message: "Incorrect API key provided" } }, "/v1/chat/completions", ["FIRST"]],
+    ] as const) {
+      const body = JSON.stringify(answer);
+      const refusing = `HTTP/1.1 400 x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+      const one = await rawUpstream((socket, { head }) => {
+        socket.write(head.includes("first-credential") ? refusing : ok);
+      });
+      t.teardown(() => one.close());
+      const speaks = "[openai-chat, openai-responses, gemini]";
+      const running = await startGateway(
+        t,
+        `providers: { p: { url: "${one.origin.origin}/v1", speaks: ${speaks}, credential: [$FIRST, $SECOND] } }\nmodels: { m: { targets: [p:m] } }\n`,
+        {},
+        { FIRST: "first-credential", SECOND: "second-credential" },
+      );
+      const init = { method: "POST", headers: asking(), body: '{"model":"m"}' };
+      const answered = await fetch(running.url + path, init);
+      t.equal(answered.status, shown.length === 2 ? 200 : 400, `${path} ${body}`);
+      t.same(
+        (await attempts(running))?.map(({ credential }) => credential),
+        shown,
+      );
+      const errors = running.log.lines.filter(({ level }) => level === "error");
+      t.match(errors, shown.length === 2 ? [{ fields: { credential: "FIRST", status: 400 } }] : []);
+    }
+  },
+);
