@@ -84,7 +84,7 @@ t.test("after the end of a request's time no other target is tried, nor held res
   t.equal((await chat(running)).status, 504);
   t.match(await attempts(running), { length: 1 });
   t.equal(unused.seen.length, 0);
-  const patient = await gateway(t, [hanging, unused], { provider: ", timeouts: { total: 300ms, first_byte: 150ms }" });
+  const patient = await gateway(t, [hanging, unused], { provider: ", timeouts: { total: 3s, first_byte: 150ms }" });
   t.equal((await chat(patient)).status, 200, "in the rest of the time one is");
 });
 
@@ -99,6 +99,19 @@ t.test("a client that disconnects during the wait cancels the second attempt", a
   await new Promise((resolve) => setTimeout(resolve, 400));
   t.equal(one.seen.length, 1);
   t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
+});
+
+t.test("a provider that hangs is put to rest once enough clients have disconnected after `slow`", async (t) => {
+  const [silent, fine] = [await provider(t), await provider(t, ok)];
+  const health = ", health: { slow: 100ms, requests: 3, failures: 100 }";
+  const running = await gateway(t, [silent, fine], { provider: health });
+  const leave = (ms: number) => chat(running, AbortSignal.timeout(ms)).catch(() => "gone");
+  for (let i = 1; i <= 3; i++) {
+    t.equal(await leave(200), "gone");
+    await until(() => running.log.lines.filter(({ message }) => message === "exchange").length === i);
+  }
+  t.equal((await chat(running)).status, 200);
+  t.same([silent.seen.length, fine.seen.length], [3, 1]);
 });
 
 t.test("after a first-byte timeout another provider is tried once, never the same one", async (t) => {
@@ -367,19 +380,6 @@ models: { m: { targets: [{ to: "p0:m0", weight: 1000000 }, "p1:m1"] } }
   const { "content-type": _, ...headers } = asking();
   const answer = await fetch(`${running.url}/v1/images/edits`, { method: "POST", headers, body: form });
   t.same([answer.status, unused.seen.length], [503, 0]);
-});
-
-t.test("a provider that hangs is put to rest once enough clients have disconnected after `slow`", async (t) => {
-  const [silent, fine] = [await provider(t), await provider(t, ok)];
-  const health = ", health: { slow: 100ms, requests: 3, failures: 100 }";
-  const running = await gateway(t, [silent, fine], { provider: health });
-  const leave = (ms: number) => chat(running, AbortSignal.timeout(ms)).catch(() => "gone");
-  for (let i = 1; i <= 3; i++) {
-    t.equal(await leave(200), "gone");
-    await until(() => running.log.lines.filter(({ message }) => message === "exchange").length === i);
-  }
-  t.equal((await chat(running)).status, 200);
-  t.same([silent.seen.length, fine.seen.length], [3, 1]);
 });
 
 t.test(
