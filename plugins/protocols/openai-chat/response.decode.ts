@@ -79,7 +79,7 @@ export function* decodeResponse(bytes: Buffer, source: ResponseSource): Steps<Ev
 function bodyFor(completion: CompletionReader, json: unknown): JsonObject | undefined {
   const body = asObject(json);
   const error = body && errorInChunk(body);
-  if (!body || (asList(body["choices"]).length === 0 && error === undefined))
+  if (!body || (!asList(body["choices"]).some(isObject) && error === undefined))
     throw new GatewayError("upstream_invalid");
   if (error === undefined) return body;
   completion.fail(parseError(error));

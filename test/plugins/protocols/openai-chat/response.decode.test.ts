@@ -513,7 +513,7 @@ t.test("what no other protocol can express is declared once", async (t) => {
 });
 
 t.test("an invalid whole answer is the provider's fault", async (t) => {
-  for (const body of ["", "<html>", "[]", "{}", '{"choices":[]}'])
+  for (const body of ["", "<html>", "[]", "{}", '{"choices":[]}', '{"choices":[1]}'])
     t.throws(() => runAtOnce(chat.response.decode(Buffer.from(body), source)), { code: "upstream_invalid" }, body);
   t.match(runAtOnce(chat.response.decode(Buffer.from('{"error":{"message":"no","code":429}}'), source)), [
     { type: "error", fault: { status: 429 } },
