@@ -22,8 +22,8 @@ wait "$building" || fail "tap could not be built"
 
 output=$(mktemp)
 fuzz=$(mktemp)
-# Random bytes for each reader, two at a time, the same ones each time for the same GATEWAY_TEST_SEED, which .ci/run takes from its
-# commit; GATEWAY_TEST_FUZZ_SECONDS=600 before a release takes others.
+# Random bytes for each reader, 20 seconds each in a process of its own, two at a time, from the same GATEWAY_TEST_SEED, which
+# .ci/run takes from its commit; GATEWAY_TEST_FUZZ_SECONDS=600 before a release is longer, and takes others.
 fuzz() {
   for corpus in test/fuzz/corpus/*.jsonl; do basename "$corpus" .jsonl; done |
     nice -n 19 xargs -P 2 -I TARGET bash -c 'npm run --silent fuzz -- TARGET $GATEWAY_TEST_FUZZ_SECONDS &&
@@ -47,7 +47,7 @@ clients() {
   [ "$drivers" -eq 0 ] && [ "$agents" -eq 0 ]
 }
 # They wait more than they work, so they run beside the last tests, those that share processes: some of the others have limits of
-# time. Random inputs, where they are counted instead of seconds, are tried on what all leave idle of the cores.
+# time. Random inputs, where nobody says how many seconds, are tried on what all leave idle of the cores.
 beside=()
 trap 'for group in "${beside[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -f "$output" "$output".* "$fuzz"' EXIT
 # Each with a process group of its own, so that it can be ended whole.

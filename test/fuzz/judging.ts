@@ -1,5 +1,6 @@
 /** What several targets judge by. */
 import { GatewayError } from "../../src/core/errors.ts";
+import type { Event } from "../../src/translation/events.ts";
 import { holds } from "../support/guided.ts";
 import type { dice } from "../support/random-answers.ts";
 import { wronged } from "../support/wrong-values.ts";
@@ -66,4 +67,46 @@ export function orRefused<T>(act: () => T, status?: number): T | undefined {
     holds(status === undefined || error.status === status, () => `${error.status} ${error.code}: ${error.message}`);
     return undefined;
   }
+}
+
+/** Checks that events stand in the order that src/translation/events.ts promises. */
+export function checkOrder(events: readonly Event[]): void {
+  const open: boolean[] = [];
+  let starts = 0;
+  for (const [at, event] of events.entries()) {
+    const wrong = () => `event ${at} of ${JSON.stringify(events)}`;
+    const isLast = at === events.length - 1;
+    if (event.type === "start") holds(++starts === 1 && open.length === 0, wrong);
+    else if (event.type === "error" || event.type === "end") holds(isLast, wrong);
+    else if (event.type === "open") {
+      holds(starts === 1 && event.block === open.length, wrong);
+      open.push(true);
+    } else if ("block" in event) {
+      holds(open[event.block] === true, wrong);
+      if (event.type === "close") open[event.block] = false;
+    }
+    if (event.type === "end") holds(starts === 1 && !open.includes(true), wrong);
+  }
+}
+
+/** The text and the calls of an answer's first choice, which no translation may change. */
+export function contentOf(events: readonly Event[]): string {
+  const blocks: { name: string; text: string }[] = [];
+  for (const event of events)
+    if (event.type === "open")
+      blocks.push({
+        name: event.choice > 0 ? "" : event.kind === "tool_call" ? `call ${event.name}` : event.kind,
+        text: "",
+      });
+    else if (event.type === "text" || event.type === "arguments")
+      (blocks[event.block] as (typeof blocks)[number]).text += event.text;
+  const texts = blocks.map(({ name, text }) => (name === "text" ? text : ""));
+  const calls = blocks.filter(({ name }) => name.startsWith("call ")).map(({ name, text }) => name + canonical(text));
+  return [texts.join(""), ...calls].join("\n");
+}
+
+/** JSON without white space; another text as it is. */
+function canonical(text: string): string {
+  const judged = parsed(Buffer.from(text === "" ? "{}" : text));
+  return judged ? JSON.stringify(judged.json) : text;
 }

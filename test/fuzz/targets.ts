@@ -4,14 +4,21 @@ import { Body } from "../../src/core/body.ts";
 import { requestTexts } from "../../src/core/texts.ts";
 import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 import type { TranslatedProtocol } from "../../src/translation/codec.ts";
+import type { Conversation } from "../../src/translation/conversation.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
+import type { Event } from "../../src/translation/events.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
 import { runAtOnce } from "../../src/translation/steps.ts";
-import { decodeWhole, encodeWhole, StreamTranslator } from "../../src/translation/translator.ts";
+import {
+  decodeWhole,
+  encodeWhole,
+  type ResponseTranslation,
+  StreamTranslator,
+} from "../../src/translation/translator.ts";
 import { removeUnreadable } from "../../src/translation/unreadable.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { Frame } from "../../src/wire/frame.ts";
-import { JsonError, Scanner } from "../../src/wire/json.ts";
+import { JsonError, type Member, Scanner } from "../../src/wire/json.ts";
 import { splice } from "../../src/wire/splice.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import type { JsonObject } from "../../src/wire/values.ts";
@@ -29,7 +36,7 @@ import {
   translationOf,
 } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
-import { type Cast, changedJson, JSON_WORDS, orRefused, parsed } from "./judging.ts";
+import { type Cast, changedJson, checkOrder, contentOf, JSON_WORDS, orRefused, parsed } from "./judging.ts";
 import { HTTP_TARGETS } from "./targets.http.ts";
 import { OTHER_TARGETS } from "./targets.others.ts";
 
@@ -37,13 +44,12 @@ const PROTOCOLS = Object.keys(SPOKEN) as ProtocolName[];
 
 const latin = (texts: readonly string[]): Buffer[] => texts.map((text) => Buffer.from(text, "latin1"));
 
-/** What a scanner makes of pieces: the places of the members, or the fault. */
-function scanned(pieces: readonly Buffer[]): string[] | JsonError {
+/** What a scanner makes of pieces: the members and the places of their values, or the fault. */
+function scanned(pieces: readonly Buffer[]): readonly Member[] | JsonError {
   const scanner = new Scanner({ strings: "whole" });
   try {
     for (const piece of pieces) scanner.push(piece);
-    const { members } = scanner.end();
-    return [...members].map(({ name, start, end }) => `${name}\n${start}-${end}`);
+    return scanner.end().members;
   } catch (error) {
     if (error instanceof JsonError) return error;
     throw error;
@@ -63,17 +69,21 @@ const json: Target = {
     const whole = scanned([bytes]);
     const pieces = scanned(cut(bytes));
     // Of two faults, either may be met first.
-    const [one, other] = [whole, pieces].map((each) => (each instanceof Error ? "refused" : each.join()));
-    holds(one === other, () => `whole: ${whole}; in pieces: ${pieces}`);
+    const [one, other] = [whole, pieces].map((each) => (each instanceof Error ? "refused" : JSON.stringify(each)));
+    holds(one === other, () => `whole: ${one}; in pieces: ${other}`);
     const judged = parsed(bytes);
     if (whole instanceof Error) {
       const own = ["depth", "keys", "duplicate"].includes(whole.fault) || /surrogate/.test(whole.message);
       return holds(!judged || own, () => `JSON.parse takes what is refused: ${whole.message}`);
     }
     holds(judged !== undefined, () => "JSON.parse refuses what is taken");
-    const names = whole.map((each) => each.split("\n", 1)[0]);
     const isObject = typeof judged.json === "object" && judged.json !== null && !Array.isArray(judged.json);
-    if (isObject) holds(names.length === Object.keys(judged.json as object).length, () => `names: ${names}`);
+    const at = (start: number, end: number) => JSON.parse(bytes.toString("utf8", start, end)) as unknown;
+    const read = whole.map(({ name, start, end }) => [name, at(start, end)] as const);
+    for (const { name, keyStart, keyEnd } of whole) holds(at(keyStart, keyEnd) === name, () => `name: ${name}`);
+    // Built as JSON.parse does, which makes a member of `__proto__` and has numbers as names first.
+    const built = Object.fromEntries(read);
+    holds(JSON.stringify(built) === JSON.stringify(isObject ? judged.json : {}), () => `members: ${one}`);
   },
 };
 
@@ -200,9 +210,17 @@ const request = (protocol: ProtocolName): Target => ({
           !/\[object \w+\]|\bundefined\b|\bNaN\b/.test(written) || /\[object|undefined|NaN/.test(bytes.toString()),
           () => written,
         );
+        const got = textsOf(readRequest(received(target, written), envelopes)).join("\n");
+        for (const text of textsOf(asked)) holds(got.includes(text), () => `to ${target}: ${text} is not in ${got}`);
       }, 400);
   },
 });
+
+/** The texts of a conversation, which no translation may change or leave out. */
+function textsOf({ turns }: Conversation): string[] {
+  const parts = turns.filter(({ role }) => role === "user" || role === "assistant").flatMap((turn) => turn.parts);
+  return parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
+}
 
 const END = new Frame("end", Buffer.alloc(0));
 
@@ -224,9 +242,11 @@ const answer = (protocol: ProtocolName): Target => ({
     if (bytes[0] === 123) usage(parsed(bytes)?.json);
     for (const target of PROTOCOLS.filter((each) => each !== protocol)) {
       const way = translationBetween(protocol, target);
-      if (bytes[0] === 123)
-        orRefused(() => JSON.parse(runAtOnce(encodeWhole(way, runAtOnce(decodeWhole(way, bytes, undefined))))));
-      else orRefused(() => through(new StreamTranslator(way), bytes));
+      const whole = bytes[0] === 123;
+      const [sent, events] = whole ? writtenWhole(way, bytes) : writtenStream(way, bytes);
+      if (!sent || !events) continue;
+      const [given, got] = [events, decoded(target, Buffer.from(sent), whole)].map(contentOf);
+      holds(given === got, () => `to ${target}: ${got}; it was ${given}`);
     }
     if (bytes[0] === 123) return;
     for (const frame of new SseSplitter().push(bytes)) {
@@ -238,10 +258,45 @@ const answer = (protocol: ProtocolName): Target => ({
   },
 });
 
-function through(translator: StreamTranslator, bytes: Buffer): void {
-  const out = frames(new SseSplitter(), cut(bytes)).flatMap((frame) => translator.stage(frame) ?? frame);
-  for (const { text } of [...out, ...((translator.stage(END) as Frame[] | undefined) ?? [])])
-    if (text !== undefined && text !== "[DONE]") JSON.parse(text);
+/** What a protocol's decoder reads of an answer. */
+function decoded(protocol: ProtocolName, bytes: Buffer, whole: boolean): Event[] {
+  const { decoder, decode } = translationOf(protocol).response;
+  const source = { account: "them", model: "theirs" };
+  const events: Event[] = [];
+  if (whole) events.push(...runAtOnce(decode(bytes, source)));
+  else {
+    const reader = decoder(source);
+    for (const frame of new SseSplitter().push(bytes)) reader.frame(frame, events);
+    reader.end(events);
+  }
+  return events;
+}
+
+/** A whole answer for another client, and the events that it was written of. */
+function writtenWhole(way: ResponseTranslation, bytes: Buffer): [sent?: string | undefined, events?: Event[]] {
+  const events = orRefused(() => runAtOnce(decodeWhole(way, bytes, undefined)));
+  if (!events) return [];
+  checkOrder(events);
+  const sent = orRefused(() => runAtOnce(encodeWhole(way, events)));
+  if (sent !== undefined) JSON.parse(sent);
+  return [sent, events];
+}
+
+/** The same with a stream, which is the same however it is cut. */
+function writtenStream(way: ResponseTranslation, bytes: Buffer): [sent?: string | undefined, events?: Event[]] {
+  const [sent, other] = [[bytes], cut(bytes)].map((pieces) =>
+    orRefused(() => {
+      const translator = new StreamTranslator(way);
+      const read = frames(new SseSplitter(), pieces);
+      const out = [...read, END].flatMap((frame) => translator.stage(frame) ?? frame);
+      for (const { text } of out) if (text !== undefined && text !== "[DONE]") JSON.parse(text);
+      return Buffer.concat(out.map((frame) => frame.bytes)).toString();
+    }),
+  );
+  holds(sent === other, () => `whole: ${sent}; in pieces: ${other}`);
+  const events = decoded(way.from.name as ProtocolName, bytes, false);
+  checkOrder(events);
+  return sent === undefined ? [] : [sent, events];
 }
 
 /** By name. */

@@ -1,4 +1,5 @@
 import { Agent, request } from "node:http";
+import { createRequire } from "node:module";
 import { Duplex } from "node:stream";
 
 /** A client's result of parsing the bytes of a connection, which then ended. */
@@ -80,4 +81,43 @@ export function readByNode(method: string, pieces: readonly Buffer[]): Promise<R
     );
     sent.end();
   });
+}
+
+/** The parts of node's parser that it has for its own client only. */
+interface NativeParser {
+  initialize(type: number, resource: object, maxHeaderSize: number): void;
+  execute(bytes: Buffer): number | Error;
+  finish(): Error | undefined;
+  close(): void;
+  [event: number]: (...args: never[]) => unknown;
+}
+
+interface NativeParserClass {
+  new (): NativeParser;
+  readonly [constant: string]: number;
+}
+
+const { HTTPParser } = createRequire(import.meta.url)("_http_common") as { HTTPParser: NativeParserClass };
+
+/** Parses bytes that should be one response, and the interim ones before it, with node's parser; undefined: they are not. */
+export function readAtOnceByNode(method: string, bytes: Buffer): Pick<ReadResponse, "status" | "body"> | undefined {
+  const parser = new HTTPParser();
+  const on = (event: string) => HTTPParser[event] as number;
+  let status = 0;
+  let ended = 0;
+  const body: Buffer[] = [];
+  parser.initialize(on("RESPONSE"), {}, 64 * 1024);
+  // With 1 as the answer, no body is expected.
+  parser[on("kOnHeadersComplete")] = (...[, , , , , code]: number[]) => {
+    if (ended === 0) status = code as number;
+    return method === "HEAD" || status < 200 ? 1 : 0;
+  };
+  parser[on("kOnBody")] = (piece: Buffer) => void body.push(Buffer.from(piece));
+  parser[on("kOnMessageComplete")] = () => {
+    if (status >= 200) ended++;
+  };
+  const read = parser.execute(bytes);
+  const fault = read instanceof Error ? read : parser.finish();
+  parser.close();
+  return fault || ended !== 1 ? undefined : { status, body: Buffer.concat(body) };
 }
