@@ -106,7 +106,7 @@ export function contentOf(events: readonly Event[]): string {
 }
 
 /** JSON without white space; another text as it is. */
-function canonical(text: string): string {
+export function canonical(text: string): string {
   const judged = parsed(Buffer.from(text === "" ? "{}" : text));
   return judged ? JSON.stringify(judged.json) : text;
 }

@@ -36,7 +36,7 @@ import {
   translationOf,
 } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
-import { type Cast, changedJson, checkOrder, contentOf, JSON_WORDS, orRefused, parsed } from "./judging.ts";
+import { type Cast, canonical, changedJson, checkOrder, contentOf, JSON_WORDS, orRefused, parsed } from "./judging.ts";
 import { HTTP_TARGETS } from "./targets.http.ts";
 import { OTHER_TARGETS } from "./targets.others.ts";
 
@@ -216,10 +216,18 @@ const request = (protocol: ProtocolName): Target => ({
   },
 });
 
-/** The texts of a conversation, which no translation may change or leave out. */
+/** The texts, calls and results of a conversation, which no translation may change or leave out. */
 function textsOf({ turns }: Conversation): string[] {
   const parts = turns.filter(({ role }) => role === "user" || role === "assistant").flatMap((turn) => turn.parts);
-  return parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
+  return parts.flatMap((part) => {
+    if (part.kind === "text") return [part.text];
+    if (part.kind === "tool_call") return part.custom ? [] : [canonical(part.arguments)];
+    if (part.kind !== "tool_result") return [];
+    return [
+      part.json ? canonical(part.json) : "",
+      ...part.parts.map((each) => (each.kind === "text" ? each.text : "")),
+    ];
+  });
 }
 
 const END = new Frame("end", Buffer.alloc(0));
