@@ -89,20 +89,43 @@ export function checkOrder(events: readonly Event[]): void {
   }
 }
 
-/** The text and the calls of an answer's first choice, which no translation may change. */
-export function contentOf(events: readonly Event[]): string {
-  const blocks: { name: string; text: string }[] = [];
+/** The text, refusal and calls of an answer's first choice. Calls without an object of arguments are not for every client. */
+function contentOf(events: readonly Event[]): { text: string; refusal: string; calls: string[] } {
+  const blocks = events.flatMap((event) => (event.type === "open" ? [{ ...event, content: "" }] : []));
   for (const event of events)
-    if (event.type === "open")
-      blocks.push({
-        name: event.choice > 0 ? "" : event.kind === "tool_call" ? `call ${event.name}` : event.kind,
-        text: "",
-      });
-    else if (event.type === "text" || event.type === "arguments")
-      (blocks[event.block] as (typeof blocks)[number]).text += event.text;
-  const texts = blocks.map(({ name, text }) => (name === "text" ? text : ""));
-  const calls = blocks.filter(({ name }) => name.startsWith("call ")).map(({ name, text }) => name + canonical(text));
-  return [texts.join(""), ...calls].join("\n");
+    if (event.type === "text" || event.type === "arguments")
+      (blocks[event.block] as (typeof blocks)[number]).content += event.text;
+  const first = blocks.filter(({ choice }) => choice === 0);
+  const joined = (kind: string) => first.map((block) => (block.kind === kind ? block.content : "")).join("");
+  const calls = first.flatMap((block) => (block.kind === "tool_call" ? [[block.name, canonical(block.content)]] : []));
+  const isWhole = ([, text = ""]: string[]) => text.startsWith("{") && parsed(Buffer.from(text)) !== undefined;
+  return {
+    ...{ text: joined("text"), refusal: joined("refusal") },
+    calls: calls.filter(isWhole).map((call) => call.join(" ")),
+  };
+}
+
+/** Checks that a client reads of an answer what its provider wrote. */
+export function checkContent(written: readonly Event[], read: readonly Event[]): void {
+  const [given, got] = [contentOf(written), contentOf(read)];
+  const what = () => `read: ${JSON.stringify(got)}; written: ${JSON.stringify(given)}`;
+  holds(given.calls.join("\n") === got.calls.join("\n"), what);
+  // Most protocols have no place of their own for a refusal, and some have one for the vendor's reason.
+  if (given.refusal + got.refusal === "") holds(given.text === got.text, what);
+  else holds(lostCharacters(given.text + given.refusal, got.text + got.refusal) === "", what);
+}
+
+/** The characters of a text that another one has less often, wherever they stand; white space aside. */
+export function lostCharacters(text: string, other: string): string {
+  const left = new Map<string, number>();
+  for (const letter of other) left.set(letter, (left.get(letter) ?? 0) + 1);
+  return [...text]
+    .filter((letter) => {
+      const count = left.get(letter) ?? 0;
+      left.set(letter, count - 1);
+      return count <= 0 && letter.trim() !== "";
+    })
+    .join("");
 }
 
 /** JSON without white space; another text as it is. */

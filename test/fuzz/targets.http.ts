@@ -84,6 +84,9 @@ const http: Target = {
       ":",
       "\0",
       "ffffffff\r\n",
+      "F\r\n0123456789abcde\r\n",
+      "HTTP/1.1 304 Not Modified\r\n",
+      "HTTP/1.1 204 No Content\r\n",
     ],
   ],
   take(bytes) {
@@ -108,6 +111,14 @@ const UPSTREAM =
   /^\/(?:chat\/completions|completions|responses(?:\/[\w.%-]+)*|messages(?:\/[a-z_/%0-9]+)?|images\/[a-z]+|realtime(?:\/[a-z_]+)*|models\/[^/?#]+:[A-Za-z]+(?:\?alt=sse)?)$/;
 const PATHS = new Paths(MOUNTS, PROTOCOLS);
 
+/** A path as a server has it that decodes it more than once. */
+function decodedFully(path: string): string {
+  const decoded = path.replaceAll(/%([0-9a-f]{2})/gi, (_, code: string) =>
+    String.fromCharCode(Number.parseInt(code, 16)),
+  );
+  return decoded === path ? path : decodedFully(decoded);
+}
+
 const path: Target = {
   seeds: () =>
     latin([
@@ -122,6 +133,9 @@ const path: Target = {
     "//",
     "..",
     "/./",
+    "/..;/",
+    "/.;x",
+    "/%252e%2e/",
     "%2e",
     "%2F",
     "%5c",
@@ -150,7 +164,8 @@ const path: Target = {
     orRefused(() => {
       guard({ method, url: target, httpVersion: "1.1" } as IncomingMessage, new HeaderList(lines), LIMITS);
       const [raw = "", ...rest] = target.split("?");
-      holds(!/(?:^|\/)\.\.?(?:\/|;|$)/.test(decodeURIComponent(raw)), () => `it leads upwards: ${raw}`);
+      const read = decodedFully(raw);
+      holds(!/(?:^|[\\/])\.\.?(?:[\\/;]|$)/.test(read), () => `it leads upwards: ${raw}`);
       let query: Query;
       try {
         query = new Query(rest.join("?"));

@@ -36,7 +36,17 @@ import {
   translationOf,
 } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
-import { type Cast, canonical, changedJson, checkOrder, contentOf, JSON_WORDS, orRefused, parsed } from "./judging.ts";
+import {
+  type Cast,
+  canonical,
+  changedJson,
+  checkContent,
+  checkOrder,
+  JSON_WORDS,
+  lostCharacters,
+  orRefused,
+  parsed,
+} from "./judging.ts";
 import { HTTP_TARGETS } from "./targets.http.ts";
 import { OTHER_TARGETS } from "./targets.others.ts";
 
@@ -44,9 +54,12 @@ const PROTOCOLS = Object.keys(SPOKEN) as ProtocolName[];
 
 const latin = (texts: readonly string[]): Buffer[] => texts.map((text) => Buffer.from(text, "latin1"));
 
-/** What a scanner makes of pieces: the members and the places of their values, or the fault. */
-function scanned(pieces: readonly Buffer[]): readonly Member[] | JsonError {
-  const scanner = new Scanner({ strings: "whole" });
+/**
+ * What a scanner makes of pieces: the members and the places of their values, or the fault.
+ * @param strings `start`: as requests are scanned, whose long texts are only searched for their end
+ */
+function scanned(pieces: readonly Buffer[], strings: "start" | "whole" = "whole"): readonly Member[] | JsonError {
+  const scanner = new Scanner({ strings });
   try {
     for (const piece of pieces) scanner.push(piece);
     return scanner.end().members;
@@ -61,6 +74,7 @@ const json: Target = {
     latin([
       ...Object.values(CLIENT_BODIES).map(({ body }) => body),
       '{"a":[1,-0.5e+3,true,null,"\\ud83d\\ude00"]}',
+      JSON.stringify({ a: `${"long".repeat(80)}\\`, b: [`${'\\"'.repeat(160)}`, 2] }),
       "1",
       '"x"',
     ]),
@@ -71,6 +85,9 @@ const json: Target = {
     // Of two faults, either may be met first.
     const [one, other] = [whole, pieces].map((each) => (each instanceof Error ? "refused" : JSON.stringify(each)));
     holds(one === other, () => `whole: ${one}; in pieces: ${other}`);
+    const [fast, fastPieces] = [[bytes], cut(bytes)].map((each) => JSON.stringify(scanned(each, "start")));
+    if (!(whole instanceof Error))
+      holds(fast === one && fastPieces === one, () => `${one}; fast: ${fast}; in pieces: ${fastPieces}`);
     const judged = parsed(bytes);
     if (whole instanceof Error) {
       const own = ["depth", "keys", "duplicate"].includes(whole.fault) || /surrogate/.test(whole.message);
@@ -145,11 +162,13 @@ const arrayStream: Target = {
     const whole = frames(new ArraySplitter(), [bytes]);
     const pieces = frames(new ArraySplitter(), cut(bytes));
     const judged = parsed(bytes)?.json;
-    if (!Array.isArray(judged)) return;
+    if (typeof judged !== "object" || judged === null) return;
     const texts = (read: readonly Frame[]) => JSON.stringify(read.flatMap(({ text }) => text ?? []));
     holds(texts(whole) === texts(pieces), () => `whole: ${texts(whole)}; in pieces: ${texts(pieces)}`);
     const read = whole.flatMap(({ text }) => (text === undefined ? [] : [JSON.parse(text) as unknown]));
-    holds(JSON.stringify(read) === JSON.stringify(judged), () => `${JSON.stringify(read)}`);
+    // An error is an object without the array around it.
+    const elements = Array.isArray(judged) ? judged : [judged];
+    holds(JSON.stringify(read) === JSON.stringify(elements), () => `${JSON.stringify(read)}`);
   },
 };
 
@@ -210,16 +229,17 @@ const request = (protocol: ProtocolName): Target => ({
           !/\[object \w+\]|\bundefined\b|\bNaN\b/.test(written) || /\[object|undefined|NaN/.test(bytes.toString()),
           () => written,
         );
-        const got = textsOf(readRequest(received(target, written), envelopes)).join("\n");
-        for (const text of textsOf(asked)) holds(got.includes(text), () => `to ${target}: ${text} is not in ${got}`);
+        const [given, got] = [asked, readRequest(received(target, written), envelopes)].map(textsOf);
+        const lost = lostCharacters(given as string, got as string);
+        holds(lost === "", () => `to ${target}: ${lost} of ${given} is not in ${got}`);
       }, 400);
   },
 });
 
-/** The texts, calls and results of a conversation, which no translation may change or leave out. */
-function textsOf({ turns }: Conversation): string[] {
-  const parts = turns.filter(({ role }) => role === "user" || role === "assistant").flatMap((turn) => turn.parts);
-  return parts.flatMap((part) => {
+/** The texts, calls and results of a conversation, of which no translation may leave out any. */
+function textsOf({ turns }: Conversation): string {
+  const all = turns.filter(({ role }) => role === "user" || role === "assistant").flatMap((turn) => turn.parts);
+  const texts = all.flatMap((part) => {
     if (part.kind === "text") return [part.text];
     if (part.kind === "tool_call") return part.custom ? [] : [canonical(part.arguments)];
     if (part.kind !== "tool_result") return [];
@@ -228,21 +248,30 @@ function textsOf({ turns }: Conversation): string[] {
       ...part.parts.map((each) => (each.kind === "text" ? each.text : "")),
     ];
   });
+  return texts.join("");
 }
 
 const END = new Frame("end", Buffer.alloc(0));
 
+/** Answers to begin with: small ones of every kind of block. Those of the first seeds have none. */
+const ANSWERS = Array.from({ length: 400 }, (_, i) => randomAnswer(i + 1))
+  .filter(({ length }) => length >= 12 && length <= 40)
+  .slice(0, 6);
+
 /** A whole answer where it begins as one, else a stream. */
 const answer = (protocol: ProtocolName): Target => ({
   seeds: () =>
-    [1, 2, 3, 4, 5, 6].flatMap((seed) => {
-      const events = randomAnswer(seed);
+    ANSWERS.flatMap((events) => {
       return [
         sse(streamed(protocol, events)),
         runAtOnce(translationOf(protocol).response.encode(events, contextFor(protocol))),
       ].map((text) => Buffer.from(text));
     }),
-  words: [...JSON_WORDS, ...SSE_WORDS, ...(sse(streamed(protocol, randomAnswer(3))).match(/"\w+":?/g) ?? [])],
+  words: [
+    ...JSON_WORDS,
+    ...SSE_WORDS,
+    ...ANSWERS.flatMap((events) => sse(streamed(protocol, events)).match(/"\w+":?/g) ?? []),
+  ],
   change: (bytes, cast) => (bytes[0] === 123 ? changedJson(bytes, cast) : changedEvent(bytes, cast)),
   take(bytes) {
     const spoken = SPOKEN[protocol];
@@ -253,8 +282,7 @@ const answer = (protocol: ProtocolName): Target => ({
       const whole = bytes[0] === 123;
       const [sent, events] = whole ? writtenWhole(way, bytes) : writtenStream(way, bytes);
       if (!sent || !events) continue;
-      const [given, got] = [events, decoded(target, Buffer.from(sent), whole)].map(contentOf);
-      holds(given === got, () => `to ${target}: ${got}; it was ${given}`);
+      checkContent(events, decoded(target, Buffer.from(sent), whole));
     }
     if (bytes[0] === 123) return;
     for (const frame of new SseSplitter().push(bytes)) {
