@@ -37,7 +37,7 @@ function orRefused<T>(act: () => T): T | undefined {
 }
 
 function response(method: string, pieces: readonly Buffer[]) {
-  const seen = { status: 0, head: "", body: "", whole: false, failed: false, behind: 0 };
+  const seen = { status: 0, head: "", body: "", whole: false, failed: "", behind: 0 };
   const parser = new ResponseParser({
     onHead: ({ status, headers }) => {
       seen.status = status;
@@ -51,15 +51,20 @@ function response(method: string, pieces: readonly Buffer[]) {
     for (const piece of pieces) seen.behind += piece.length - (seen.whole ? 0 : parser.push(piece));
     if (!seen.whole) parser.close();
   } catch (error) {
-    holds(/^RESPONSE_/.test((error as { code?: string }).code ?? ""), () => String((error as Error).stack));
-    seen.failed = true;
+    const { code = "", stack } = error as Error & { code?: string };
+    holds(/^RESPONSE_/.test(code), () => String(stack));
+    seen.failed = code;
   }
   // Where it fails, what is behind it was not looked at.
-  return { ...seen, behind: seen.failed ? 0 : seen.behind, kept: seen.whole && parser.reusable };
+  return { ...seen, behind: seen.failed === "" ? seen.behind : 0, kept: seen.whole && parser.reusable };
 }
 
 /** What node's parser refuses, and the RFC allows; see responses.test.ts. */
 const ONLY_OURS = /\n[0-9a-f]+[ \t]*;|^transfer-encoding:[ \t]*chunked[ \t]*\t|^(?:proxy-)?connection:.*close/im;
+
+/** Heads that nobody may refuse: one short length at most, and nothing else with a meaning for the connection. */
+const PLAIN =
+  /^HTTP\/1\.1 [2-5]\d\d [\x20-\x7e]*\r\n(?:x-[a-z]+: [\x21-\x7e]*\r\n)*(?:content-length: \d{1,9}\r\n|transfer-encoding: chunked\r\n)?\r\n/i;
 
 const http: Target = {
   seeds: () => latin(oddSeeds().filter((text) => text.length < 600)),
@@ -92,8 +97,16 @@ const http: Target = {
   take(bytes) {
     const method = (bytes.at(-1) ?? 0) % 7 === 0 ? "HEAD" : "POST";
     const whole = response(method, [bytes]);
-    same(JSON.stringify(whole), JSON.stringify(response(method, cut(bytes))));
-    if (!whole.whole || ONLY_OURS.test(bytes.toString("latin1"))) return;
+    // A fault may be noticed earlier in pieces, in other words.
+    const [one, other] = [whole, response(method, cut(bytes))].map((each) => ({ ...each, failed: each.failed !== "" }));
+    same(JSON.stringify(one), JSON.stringify(other));
+    const text = bytes.toString("latin1");
+    if (ONLY_OURS.test(text)) return;
+    if (!whole.whole) {
+      const isOurs = whole.failed === "RESPONSE_TRAILER_INVALID" || /\n[0-9a-f]{13,}/i.test(text) || !PLAIN.test(text);
+      holds(isOurs || !readAtOnceByNode(method, bytes), () => `only node takes it: ${whole.failed}`);
+      return;
+    }
     // What we say is the response is all of one to node too: nothing behind it could be taken as the next one's.
     const node = readAtOnceByNode(method, bytes.subarray(0, bytes.length - whole.behind));
     same(`${whole.status} ${whole.body}`, `${node?.status} ${node?.body.toString("latin1")}`);

@@ -1,3 +1,4 @@
+import { crc32 } from "node:zlib";
 import type { Coverage } from "./coverage.ts";
 import { dice } from "./random-answers.ts";
 
@@ -39,10 +40,16 @@ export function holds(condition: boolean, what: () => string): asserts condition
   if (!condition) throw new Error(what());
 }
 
-/** Splits bytes into pieces whose length is derived from their first byte: the input determines the split. */
+/** Splits bytes into pieces, many of them of one to three bytes. The bytes determine the split. */
 export function cut(bytes: Buffer): Buffer[] {
-  const step = 1 + ((bytes[0] ?? 0) & 63);
-  return Array.from({ length: Math.ceil(bytes.length / step) }, (_, i) => bytes.subarray(i * step, (i + 1) * step));
+  const cast = dice(crc32(bytes));
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const length = 1 + cast(cast(2) === 0 ? 3 : 64);
+    pieces.push(bytes.subarray(at, at + length));
+    at += length;
+  }
+  return pieces;
 }
 
 /** Maximum bytes of an input. */
