@@ -27,7 +27,7 @@ export function stopAfterCrash(gateway: CrashableGateway, log: Log, leave: () =>
     if (++crashes <= MAX_LOGGED)
       log.error(
         { cause, plugin: pluginInStack(cause, gateway.plugins) },
-        "the gateway failed, and stops when running requests have ended, in 10 s at most",
+        "the gateway failed, and stops when running requests have ended, after crash_drain at the latest",
       );
     if (crashes > 1) return;
     gateway

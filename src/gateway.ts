@@ -454,7 +454,7 @@ export class Gateway {
    */
   async fail(): Promise<void> {
     this.downstream.refuseAll();
-    await this.stop({ drain: Math.min(CRASH_DRAIN, this.config.drain || CRASH_DRAIN) });
+    await this.stop({ drain: crashDrain(this.config) });
   }
 
   /** Ends the wait for a preparation at a stop; a late result is discarded. */
@@ -541,10 +541,10 @@ async function buildGeneration(
 
 /** Returns the limits for clients. */
 function serverLimits({ connections, trust, overload }: Config, processes: number): Partial<ServerLimits> {
-  const { per_address: most, head, headers, target, idle: keepAlive } = connections;
+  const { per_address: most, head, headers, head_size: size, target, idle: keepAlive } = connections;
   // Connections of one address are spread over the processes.
   const perAddress = Math.ceil(most / processes);
-  return { perAddress, head, heads: { headers, target }, keepAlive, trust: new Networks(trust), overload };
+  return { perAddress, head, heads: { headers, size, target }, keepAlive, trust: new Networks(trust), overload };
 }
 
 /** Logs keys with limits, which are in the store, that gateway.yaml does not enforce. */
@@ -570,5 +570,6 @@ export const ledgerWarner =
   (message, fields = {}, over = false) =>
     over ? log.info(fields, message) : log.error(fields, message);
 
-/** Milliseconds for running exchanges after a failure that may have left the process in an unknown state. */
-export const CRASH_DRAIN = 10_000;
+/** Returns the milliseconds for running exchanges after a failure that may have left the process in an unknown state. */
+export const crashDrain = ({ crash_drain: most, drain }: Pick<Config, "crash_drain" | "drain">): number =>
+  Math.min(most, drain || most);

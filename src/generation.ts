@@ -261,7 +261,11 @@ export class Generation {
         persist: () => ledger.persist(),
         trace: config.trace,
         objects,
-        answers: { memory: carried.answers, limits: answerMemoryShare(config.answers, made.processes) },
+        answers: {
+          memory: carried.answers,
+          limits: answerMemoryShare(config.answers, made.processes),
+          maxFrame: config.answers.event,
+        },
         ...(made.rates && { rates: made.rates }),
       });
       const pages = await openPages(config, protocols, marketplace, health);

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import t from "tap";
+import t, { type Test } from "tap";
 import { pluginInStack } from "../src/crash.ts";
 import type { LoadedPlugin } from "../src/loader/instances.ts";
 import { until } from "./support/until.ts";
@@ -18,12 +18,11 @@ export default class Breaking {
   }
 }`;
 
-t.test(
-  "an error outside of any request ends no stream: new requests are refused, and the process exits when all have ended",
-  async (t) => {
-    const folder = t.testdir({
-      "breaking.ts": BREAKING,
-      "gateway.yaml": `listen: 127.0.0.1:0
+/** Starts a gateway with that plugin. */
+async function startBreaking(t: Test, more = "") {
+  const folder = t.testdir({
+    "breaking.ts": BREAKING,
+    "gateway.yaml": `listen: 127.0.0.1:0
 providers: { demo: { url: "demo:" } }
 models: { slow: { targets: [demo:slow] }, echo: { targets: [demo:echo] } }
 keys: { test: { key: ${KEY} } }
@@ -32,39 +31,55 @@ chains: { llm: [sse, auth, breaking, models, rewrite, usage] }
 store: { ledger: "sqlite:./gateway.db" }
 admin: off
 warm_up: off
-`,
+${more}`,
+  });
+  const node = ["--import", `${ROOT}src/loader/register.js`, join(ROOT, "src/main.ts"), "run"];
+  const child = spawn(process.execPath, node, { cwd: folder, env: { PATH: process.env["PATH"] } });
+  t.teardown(() => child.kill("SIGKILL"));
+  const closed = once(child, "close");
+  let text = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (piece: string) => (text += piece));
+  await until(() => text.includes('"Hello"'), "the start");
+  const url = /curl -N (\S+)/.exec(text)?.[1] as string;
+  const ask = (model: string, query = "") =>
+    fetch(url + query, {
+      method: "POST",
+      headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+      body: JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "hi" }] }),
     });
-    const node = ["--import", `${ROOT}src/loader/register.js`, join(ROOT, "src/main.ts"), "run"];
-    const child = spawn(process.execPath, node, { cwd: folder, env: { PATH: process.env["PATH"] } });
-    t.teardown(() => child.kill("SIGKILL"));
-    const closed = once(child, "close");
-    let text = "";
-    for (const stream of [child.stdout, child.stderr])
-      stream.setEncoding("utf8").on("data", (more: string) => (text += more));
-    await until(() => text.includes('"Hello"'), "the start");
-    const url = /curl -N (\S+)/.exec(text)?.[1] as string;
-    const ask = (model: string, query = "") =>
-      fetch(url + query, {
-        method: "POST",
-        headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
-        body: JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "hi" }] }),
-      });
+  return { ask, closed, output: () => text };
+}
+
+t.test(
+  "an error outside of any request ends no stream: new requests are refused, and the process exits when all have ended",
+  async (t) => {
+    const { ask, closed, output } = await startBreaking(t);
     const running = await ask("slow");
     await (await ask("echo", "?break=yes")).text();
-    await until(() => text.includes("the gateway failed"), "the log line");
+    await until(() => output().includes("the gateway failed"), "the log line");
     const refused = await ask("echo", "?break=yes");
     t.equal(refused.status, 503);
     t.match(await refused.text(), /shutting down/);
     t.match(await running.text(), /long\..*data: \[DONE\]/s, "the running stream ended normally");
     t.equal((await closed)[0], 1);
-    const line = JSON.parse(text.split("\n").find((each) => each.includes("the gateway failed")) as string);
+    const lines = output().split("\n");
+    const line = JSON.parse(lines.find((each) => each.includes("the gateway failed")) as string);
     t.match(line, {
       plugin: "breaking",
       cause: /^Error: no paper left\n/,
-      msg: "the gateway failed, and stops when running requests have ended, in 10 s at most",
+      msg: "the gateway failed, and stops when running requests have ended, after crash_drain at the latest",
     });
   },
 );
+
+t.test("streams that run for longer than crash_drain after such an error end with it", async (t) => {
+  const { ask, closed } = await startBreaking(t, "crash_drain: 50ms\n");
+  const running = await ask("slow");
+  await (await ask("echo", "?break=yes")).text();
+  t.notMatch(await running.text().catch(String), /data: \[DONE\]/);
+  t.equal((await closed)[0], 1);
+});
 
 /** A process that breaks in a promise that nobody holds, and again while what runs ends. */
 const PROGRAM = `

@@ -81,14 +81,15 @@ export function toFileSettings(config: Config): Settings {
     store: storeSettings(config.store),
     alerts: alerts && { ...alerts, repeat: duration(alerts.repeat) },
     connections: {
-      ...{ ...mapNumbers(connections, duration), target: size(connections.target) },
+      ...mapNumbers(connections, duration),
       ...{ per_address: count(connections.per_address), headers: count(connections.headers) },
+      ...{ head_size: size(connections.head_size), target: size(connections.target) },
     },
     body: {
       ...{ ...mapNumbers(body, size), idle: duration(body.idle), patience: duration(body.patience) },
       ...{ depth: count(body.depth), names: count(body.names), ratio: count(body.ratio) },
     },
-    answers: { memory: size(config.answers.memory) },
+    answers: mapNumbers(config.answers, size),
     sockets: { idle: duration(sockets.idle), message: size(sockets.message) },
     overload: {
       ...{ concurrency: limit(overload.concurrency), per_key: limit(overload.perKey), queue: count(overload.queue) },
@@ -96,6 +97,7 @@ export function toFileSettings(config: Config): Settings {
     },
     drain: duration(config.drain),
     linger: duration(config.linger),
+    crash_drain: duration(config.crash_drain),
     warm_up: duration(config.warm_up),
   };
 }

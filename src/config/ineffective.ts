@@ -5,7 +5,7 @@ import type { GatewayFile } from "./schema.ts";
 import { nearest, unknownNameMessage } from "./suggest.ts";
 import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
 import type { ConfiguredPath } from "./types.ts";
-import { formatCount, formatDuration } from "./units.ts";
+import { formatCount, formatDuration, formatSize } from "./units.ts";
 
 /** Settings without effect on the built-in provider, and why. */
 const NOT_FOR_DEMO: readonly (readonly [path: readonly string[], why: string])[] = [
@@ -95,7 +95,7 @@ export function checkOverload({ overload }: GatewayFile, written: YamlValue, rep
  * @param written the values of the file, without defaults
  */
 export function checkTimeouts(
-  { timeouts, health, providers, drain, linger }: GatewayFile,
+  { timeouts, health, providers, drain, linger, crash_drain: crashDrain }: GatewayFile,
   written: YamlValue,
   report: Report,
 ): void {
@@ -128,6 +128,32 @@ export function checkTimeouts(
     report({
       path: ["linger"],
       message: `must not be longer than drain (${formatDuration(drain)}), with which a stop ends`,
+    });
+  if (atPath(written, "crash_drain") !== undefined && drain > 0 && crashDrain > drain)
+    report({
+      path: ["crash_drain"],
+      message: `must not be longer than drain (${formatDuration(drain)}), which is the most after a crash too`,
+    });
+}
+
+/** Room in a head for the rest of its first line, and for headers. */
+const REST_OF_HEAD = 1024;
+
+/**
+ * Finds limits of sizes that another one always reaches first.
+ * @param written the values of the file, without defaults
+ */
+export function checkSizes({ connections, answers }: GatewayFile, written: YamlValue, report: Report): void {
+  const { target, head_size: head } = connections;
+  if (atPath(written, "connections", "target") !== undefined && target > head - REST_OF_HEAD)
+    report({
+      path: ["connections", "target"],
+      message: `must be 1KiB less than head_size (${formatSize(head)}), which counts it and all headers; write less, or a larger head_size`,
+    });
+  if (atPath(written, "answers", "event") !== undefined && answers.event > answers.memory / 2)
+    report({
+      path: ["answers", "event"],
+      message: `must not be more than half of memory (${formatSize(answers.memory)}), which one key may have; write less, or a larger memory`,
     });
 }
 

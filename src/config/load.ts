@@ -8,7 +8,14 @@ import * as build from "./build.ts";
 import { checkChains } from "./chain-checks.ts";
 import { fileEntries } from "./file-entries.ts";
 import { checkHealth } from "./health.ts";
-import { checkIneffective, checkKeyPaths, checkOutputLimits, checkOverload, checkTimeouts } from "./ineffective.ts";
+import {
+  checkIneffective,
+  checkKeyPaths,
+  checkOutputLimits,
+  checkOverload,
+  checkSizes,
+  checkTimeouts,
+} from "./ineffective.ts";
 import { allowedValues, explainIssues } from "./issues.ts";
 import { checkBudgets, checkLimitSharing, checkLimits, configuredBudgets } from "./limits.ts";
 import { checkNames } from "./names.ts";
@@ -112,6 +119,7 @@ function checkSections(
   checkBudgets(file, report);
   checkOverload(file, values, report);
   checkTimeouts(file, values, report);
+  checkSizes(file, values, report);
   checkOutputLimits(file, report);
   checkKeyPaths(file, paths, (name) => vocabulary.protocols.get(name)?.storedResponses !== undefined, report);
   checkLimits(file, paths, chains, report);
@@ -151,6 +159,7 @@ function toSettings(file: GatewayFile, values: ConfigValues, protocols: readonly
     overload: build.overload(file),
     drain: file.drain,
     linger: file.linger,
+    crash_drain: file.crash_drain,
     warm_up: file.warm_up,
     log: file.log,
   };

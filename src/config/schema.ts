@@ -12,6 +12,7 @@ import {
   BodySchema,
   ConnectionsSchema,
   CorsSchema,
+  CrashDrainSchema,
   OverloadSchema,
   SocketsSchema,
 } from "./schema/server.ts";
@@ -272,6 +273,7 @@ export const FileSchema = z.strictObject({
       "How long a stopping gateway still accepts connections and serves idle ones, so that load balancers can notice; like 5s or off.",
     )
     .prefault("5s"),
+  crash_drain: CrashDrainSchema,
   warm_up: milliseconds()
     .describe(
       "How long the gateway warms up with requests of its own before it accepts clients, so that the first requests are not slow; like 1s or off.",

@@ -122,7 +122,7 @@ export function weakness(secret: string, shortest: number): string | undefined {
 const SECRET_NAME = /^key$|^viewer$|^webhook$|authorization$|credential|secret|passw|token$|api_?key/i;
 /** Sections without secrets in fields whose name does not suggest one. */
 const OPEN_SECTIONS = new Set(
-  "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up pages workers log retry health timezone trust cors".split(
+  "listen admin timeouts models plugins chains paths limits body overload drain linger crash_drain warm_up pages workers log retry health timezone trust cors".split(
     " ",
   ),
 );

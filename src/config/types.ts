@@ -30,7 +30,7 @@ export interface OidcSettings {
 type PlainSections = Readonly<
   Pick<
     GatewayFile,
-    | ("answers" | "body" | "connections" | "drain" | "linger" | "log")
+    | ("answers" | "body" | "connections" | "crash_drain" | "drain" | "linger" | "log")
     | ("retry" | "share" | "sockets" | "timezone" | "trust" | "warm_up")
   >
 >;

@@ -9,9 +9,9 @@ const END = new Frame("end", Buffer.alloc(0));
  * Splits a complete response into the frames it would have been streamed in, followed by the end frame.
  * @throws GatewayError `upstream_invalid` where a frame is too large
  */
-export function splitIntoFrames(bytes: Buffer, framing: "sse" | "array" | undefined): Frame[] {
+export function splitIntoFrames(bytes: Buffer, framing: "sse" | "array" | undefined, maxFrame?: number): Frame[] {
   if (!framing) return [...splitReceived(bytes, framing), END];
-  const splitter = splitterOf(framing);
+  const splitter = splitterOf(framing, maxFrame);
   try {
     const frames = splitter.push(bytes);
     const rest = splitter.end();
@@ -23,10 +23,11 @@ export function splitIntoFrames(bytes: Buffer, framing: "sse" | "array" | undefi
 }
 
 /** Splits the beginning of a response into the frames that are complete; unframed bytes are one piece. */
-export function splitReceived(bytes: Buffer, framing: "sse" | "array" | undefined): Frame[] {
-  if (framing) return splitterOf(framing).push(bytes);
+export function splitReceived(bytes: Buffer, framing: "sse" | "array" | undefined, maxFrame?: number): Frame[] {
+  if (framing) return splitterOf(framing, maxFrame).push(bytes);
   return bytes.length === 0 ? [] : [new Frame("piece", bytes)];
 }
 
-const splitterOf = (framing: "sse" | "array"): SseSplitter | ArraySplitter =>
-  framing === "sse" ? new SseSplitter() : new ArraySplitter();
+/** @param maxFrame maximum bytes of a frame; default 16 MiB */
+export const splitterOf = (framing: "sse" | "array", maxFrame?: number): SseSplitter | ArraySplitter =>
+  framing === "sse" ? new SseSplitter(maxFrame) : new ArraySplitter(maxFrame);

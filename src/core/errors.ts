@@ -73,7 +73,7 @@ export const REFUSALS = {
     431,
     "too_large",
     "The request head is too large.",
-    "At most 100 header lines (`connections.headers`) and 16 KiB.",
+    "At most 100 header lines (`connections.headers`) and 16 KiB (`connections.head_size`).",
   ),
   target_too_long: refuse(
     "head",

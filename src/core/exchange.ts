@@ -441,7 +441,11 @@ export class Exchange {
    * collected. Each text is complete, and left out where it repeats its pieces or another member's text.
    */
   completeResponseTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
-    return wholeResponseTexts(splitIntoFrames(bytes, this.head?.framing), this.answerProtocol, kinds);
+    return wholeResponseTexts(
+      splitIntoFrames(bytes, this.head?.framing, this.head?.maxFrame),
+      this.answerProtocol,
+      kinds,
+    );
   }
 
   /**

@@ -11,6 +11,8 @@ export interface Head {
   headers: HeaderList;
   /** How the body is framed if it is a stream of frames; undefined: chunks without framing. */
   framing?: "sse" | "array" | undefined;
+  /** Set by the engine: maximum bytes of one of its frames; default 16 MiB. */
+  maxFrame?: number | undefined;
   /**
    * Reads the whole response before the head is sent downstream; stages then see the same bytes.
    * @throws GatewayError when the response breaks off, or is larger than `limit` bytes

@@ -17,7 +17,8 @@ export function readThroughStages(head: Head, stages: Stage[]): void {
       throw thrown;
     });
     const frames: Frame[] = [];
-    for (const frame of splitIntoFrames(bytes, (head.translated ?? head).framing)) runStages(stages, frame, frames);
+    for (const frame of splitIntoFrames(bytes, (head.translated ?? head).framing, head.maxFrame))
+      runStages(stages, frame, frames);
     stages.splice(0, stages.length, (frame) => (frame.kind === "end" ? frames : []));
     const pieces = frames.map((frame) => frame.bytes).filter((piece) => piece.length > 0);
     return pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);

@@ -6,6 +6,8 @@ import type { HeaderList } from "../wire/headers.ts";
 export interface HeadLimits {
   /** Maximum header lines; more are refused, where some servers silently drop them. */
   readonly headers: number;
+  /** Maximum bytes of the whole head, which node's parser counts. */
+  readonly size: number;
   /** Maximum bytes of the target; at least 128. */
   readonly target: number;
 }
@@ -33,8 +35,7 @@ const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])?(?::\d{1,5})?$/;
  */
 export function guard(request: IncomingMessage, headers: HeaderList, limits: HeadLimits): void {
   const { method = "", httpVersion, url = "" } = request;
-  if (headers.lines.length > 2 * limits.headers)
-    throw new GatewayError("headers_too_large", { hint: `At most ${limits.headers} header lines and 16 KiB.` });
+  if (headers.lines.length > 2 * limits.headers) throw headTooLarge(limits);
   const twice = headers.repeated(ONCE);
   if (twice !== undefined) throw badRequest(`The header ${twice} occurs twice.`);
   if (httpVersion !== "1.1" && httpVersion !== "1.0") throw badRequest("Use HTTP/1.1.");
@@ -98,5 +99,9 @@ const unescaped = (path: string): string =>
   path.includes("%")
     ? path.replaceAll(/%[0-9a-f]{2}/gi, (byte) => String.fromCharCode(Number(`0x${byte.slice(1)}`)))
     : path;
+
+/** Returns the error for a head with too many lines or bytes. */
+export const headTooLarge = ({ headers, size }: Pick<HeadLimits, "headers" | "size">): GatewayError =>
+  new GatewayError("headers_too_large", { hint: `At most ${headers} header lines and ${size} bytes.` });
 
 const badRequest = (hint: string): GatewayError => new GatewayError("bad_request", { hint });

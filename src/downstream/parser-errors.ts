@@ -5,7 +5,10 @@ import { type ServerResponse, STATUS_CODES } from "../core/node-http.ts";
 import type { Generation } from "../generation.ts";
 import { HTTP2_MESSAGE, HTTP2_PREFACE, http2Refusal } from "../wire/http2-refusal.ts";
 import type { ClientConnection } from "./connections.ts";
+import { headTooLarge } from "./guard.ts";
 
+/** The parser's error code for a head that is too large. */
+const OVERFLOW = "HPE_HEADER_OVERFLOW";
 /** Node's error code for a head that has not arrived in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
@@ -43,7 +46,7 @@ function refuseHead(
   error: NodeJS.ErrnoException,
   socket: Socket,
   { lastResponse, address }: ClientConnection,
-  { common, log }: Generation,
+  { common, config, log }: Generation,
   onRefused: (code: string) => void,
 ): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
@@ -55,7 +58,8 @@ function refuseHead(
     return;
   }
   const id = newId(Date.now());
-  const refusal = headError(error, lastResponse);
+  const { headers, head_size: size } = config.connections;
+  const refusal = error.code === OVERFLOW ? headTooLarge({ headers, size }) : headError(error, lastResponse);
   const body = common.error(refusal, id);
   const head = [
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
@@ -81,7 +85,6 @@ const mayRefuse = (last: ServerResponse): boolean =>
 
 /** @param last the previous response on the connection */
 function headError({ code }: NodeJS.ErrnoException, last: ServerResponse | undefined): GatewayError {
-  if (code === "HPE_HEADER_OVERFLOW") return new GatewayError("headers_too_large");
   if (code === TIMEOUT)
     return new GatewayError("body_timeout", { message: "The head of the request did not arrive in time." });
   if (code === HTTP2_PREFACE) return new GatewayError("bad_request", { message: HTTP2_MESSAGE });

@@ -1,3 +1,4 @@
+import { splitterOf } from "../core/answer-frames.ts";
 import { toPluginError } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { ActiveResponse, Exchange } from "../core/exchange.ts";
@@ -10,7 +11,7 @@ import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { containsAnyCase } from "../wire/may-contain.ts";
 import { inOwnMemory } from "../wire/own-memory.ts";
-import { SseSplitter } from "../wire/sse.ts";
+import type { SseSplitter } from "../wire/sse.ts";
 import type { ResponseWriter } from "./response-writer.ts";
 
 /** Reports whether bytes may hold an error: all errors, of any protocol, contain that word. */
@@ -79,9 +80,9 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     private readonly writer: ResponseWriter,
     private readonly settle: { done(): void; fail(error: unknown): void },
   ) {
-    const { translated } = upstream.head;
+    const { translated, maxFrame } = upstream.head;
     const { framing } = translated ?? upstream.head;
-    this.splitter = framing === "sse" ? new SseSplitter() : framing === "array" ? new ArraySplitter() : undefined;
+    this.splitter = framing && splitterOf(framing, maxFrame);
     this.stageKeepsState = translated !== undefined;
     this.state = translated?.state ?? { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
     exchange.activeResponse = this;

@@ -45,7 +45,7 @@ export interface ServerLimits extends ConnectionLimits {
 const LIMITS: ServerLimits = {
   keepAlive: 75_000,
   head: 10_000,
-  heads: { headers: 100, target: 8192 },
+  heads: { headers: 100, size: 16 * 1024, target: 8192 },
   perAddress: 256,
   trust: new Networks(),
   overload: { delay: 0, heap: 0 },
@@ -85,7 +85,7 @@ export class Downstream {
         headersTimeout: limits.head,
         requestTimeout: 0,
         connectionsCheckingInterval: 1000,
-        maxHeaderSize: 16 * 1024,
+        maxHeaderSize: limits.heads.size,
         insecureHTTPParser: false,
         requireHostHeader: false,
         IncomingMessage: ServerRequest,
@@ -137,6 +137,8 @@ export class Downstream {
     const limits = { ...LIMITS, ...own };
     this.connections.limits = limits;
     this.heads = limits.heads;
+    // Node reads it for each new connection.
+    (this.server as { maxHeaderSize?: number }).maxHeaderSize = limits.heads.size;
     this.server.keepAliveTimeout = limits.keepAlive;
     this.server.headersTimeout = limits.head;
     this.overload.limits = limits.overload;

@@ -299,7 +299,7 @@ export class ExchangeTranslation {
   }
 
   private *translateWhole(translation: ResponseTranslation, head: Head, bytes: Buffer): Steps<Stage> {
-    const events = yield* decodeWhole(translation, bytes, head.framing);
+    const events = yield* decodeWhole(translation, bytes, head.framing, head.maxFrame);
     yield;
     if (this.exchange.wantsStream) {
       const target = new Framing(this.exchange.operation);

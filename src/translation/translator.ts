@@ -1,3 +1,4 @@
+import { splitterOf } from "../core/answer-frames.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
@@ -158,10 +159,15 @@ export class StreamTranslator {
  * @param framing the upstream's framing; a provider may stream an unstreamed request, or the other way round
  * @throws GatewayError the upstream's error, or `upstream_invalid`, `upstream_truncated`
  */
-export function* decodeWhole(translation: ResponseTranslation, bytes: Buffer, framing: StreamFraming): Steps<Event[]> {
+export function* decodeWhole(
+  translation: ResponseTranslation,
+  bytes: Buffer,
+  framing: StreamFraming,
+  maxFrame?: number,
+): Steps<Event[]> {
   const { from, source } = translation;
   const { decoder, decode } = from.translation.response;
-  const steps = framing ? decodeFrames(decoder(source), bytes, framing) : decode(bytes, source);
+  const steps = framing ? decodeFrames(decoder(source), bytes, splitterOf(framing, maxFrame)) : decode(bytes, source);
   const decoded = yield* asUpstreamInvalid(steps);
   const restorer = new WholeRestorer(translation);
   yield* forEachEvent(cutEvents(decoded, LARGE_BODY_BYTES), (event) => restorer.add(event));
@@ -242,15 +248,14 @@ export function* encodeWholeAsStream(
   return [...frames, ...framing.close()];
 }
 
-function* decodeFrames(decoder: ResponseDecoder, bytes: Buffer, framing: "sse" | "array"): Steps<Event[]> {
-  const splitter = framing === "sse" ? new SseSplitter() : new ArraySplitter();
+function* decodeFrames(decoder: ResponseDecoder, bytes: Buffer, splitter: SseSplitter | ArraySplitter): Steps<Event[]> {
   const out: Event[] = [];
   for (let start = 0; start < bytes.length; start += LARGE_BODY_BYTES) {
     if (start > 0) yield;
     for (const frame of splitter.push(bytes.subarray(start, start + LARGE_BODY_BYTES))) decoder.frame(frame, out);
   }
   const remainder = splitter.end();
-  if (remainder) decoder.frame(new Frame(framing === "sse" ? "event" : "element", remainder), out);
+  if (remainder) decoder.frame(new Frame(splitter instanceof SseSplitter ? "event" : "element", remainder), out);
   decoder.end(out);
   return out;
 }

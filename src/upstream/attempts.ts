@@ -75,7 +75,7 @@ interface UpstreamsOptions {
   /** Whether the caller's trace headers are forwarded to providers. */
   readonly trace?: boolean;
   /** Counts what is buffered of answers. */
-  readonly answers?: { readonly memory: BufferMemory; readonly limits: BufferLimits };
+  readonly answers?: { readonly memory: BufferMemory; readonly limits: BufferLimits; readonly maxFrame?: number };
 }
 
 /** Tries the targets of an exchange, best first, until one gives a response that is not worth a retry. */
@@ -399,7 +399,8 @@ export class Upstreams {
     const openMemory =
       answers && (() => answers.memory.account(exchange.caller?.id ?? exchange.network, answers.limits));
     const of = { attempt, health: this.health, redactor };
-    return new ReceivedAnswer(upstream, { status, headers, framing }, openMemory, of);
+    const head = { status, headers, framing, maxFrame: answers?.maxFrame };
+    return new ReceivedAnswer(upstream, head, openMemory, of);
   }
 }
 

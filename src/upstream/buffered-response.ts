@@ -25,7 +25,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   /** @param openMemory opens the account that counts what is buffered; undefined: it is not counted */
   constructor(
     private readonly upstream: Pick<UpstreamResponse, "read" | "resume" | "destroy">,
-    head: Pick<Head, "status" | "headers" | "framing">,
+    head: Pick<Head, "status" | "headers" | "framing" | "maxFrame">,
     private openMemory?: () => BufferAccount,
   ) {
     this.head = { ...head, readBody: (limit) => this.whole(limit), reserve: (bytes) => this.reserve(bytes) };
@@ -64,7 +64,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
       let length = 0;
       const fail = (error: GatewayError): void => {
         const { head } = this;
-        const received = () => splitReceived(Buffer.concat(pieces), (head.translated ?? head).framing);
+        const received = () => splitReceived(Buffer.concat(pieces), (head.translated ?? head).framing, head.maxFrame);
         head.received = received;
         reject(error);
       };

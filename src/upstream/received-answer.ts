@@ -40,7 +40,7 @@ export class ReceivedAnswer extends BufferedResponse implements UpstreamAnswer {
   /** @param of the attempt that it answers, and who is told of it */
   constructor(
     upstream: UpstreamResponse,
-    head: Pick<Head, "status" | "headers" | "framing">,
+    head: Pick<Head, "status" | "headers" | "framing" | "maxFrame">,
     openMemory: (() => BufferAccount) | undefined,
     private readonly of: { readonly attempt: Attempt; readonly health: Health; readonly redactor: Redactor },
   ) {

@@ -13,7 +13,7 @@ import { type Question, QuestionHandlers, type SharedFact } from "../core/peers.
 import { waitUntil } from "../core/timeout.ts";
 import { Listener, type SocketAddress } from "../downstream/listener.ts";
 import type { StopTimeouts } from "../downstream/server-stop.ts";
-import { CRASH_DRAIN, ledgerWarner } from "../gateway.ts";
+import { crashDrain, ledgerWarner } from "../gateway.ts";
 import { HEALTH_TOPIC, SWITCHES_TOPIC } from "../generation.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "../loader/instances.ts";
 import { type MetricJson, promClient } from "../metrics/families.ts";
@@ -339,7 +339,7 @@ export class Primary {
 
   /** Stops after a crash in this process: the workers get a short time to finish what they serve. */
   fail(): Promise<void> {
-    return this.stop({ drain: Math.min(CRASH_DRAIN, this.config.drain || CRASH_DRAIN) });
+    return this.stop({ drain: crashDrain(this.config) });
   }
 
   private loadAgain(): Promise<LoadedConfig> {

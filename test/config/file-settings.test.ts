@@ -51,6 +51,7 @@ const SETTINGS: readonly [path: string, written: string, other: string][] = [
   ["connections.per_address", "256", "1k"],
   ["connections.headers", "100", "50"],
   ["connections.target", "8KiB", "1KiB"],
+  ["connections.head_size", "16KiB", "32KiB"],
   ["connections.stalled", "1m", "90s"],
   ["body.depth", "128", "64"],
   ["body.names", "50k", "100k"],
@@ -63,10 +64,12 @@ const SETTINGS: readonly [path: string, written: string, other: string][] = [
   ["body.spool", "1GiB", "2GiB"],
   ["body.spool_per_key", "256MiB", "64MiB"],
   ["answers.memory", "256MiB", "64MiB"],
+  ["answers.event", "16MiB", "1MiB"],
   ["sockets.message", "16MiB", "512KiB"],
   ["overload.per_key", "2k", "off"],
   ["overload.heap", "85%", "off"],
-  ["drain", "10m", "5s"],
+  ["drain", "10m", "30s"],
+  ["crash_drain", "10s", "1m"],
   ["warm_up", "1s", "off"],
 ];
 

@@ -87,6 +87,9 @@ t.test("no timeout is longer than the one that ends it", async (t) => {
   t.match(await complaints(t, `${MINIMAL_CONFIG}health: { slow: 20m }\n`), [
     /shorter than first_byte of timeouts \(10m\)/,
   ]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}drain: 2s\ncrash_drain: 5s\n`), [
+    "4:14 must not be longer than drain (2s), which is the most after a crash too",
+  ]);
   t.match(await complaints(t, `${MINIMAL_CONFIG}drain: 2s\nlinger: 5s\n`), [
     "4:9 must not be longer than drain (2s), with which a stop ends",
   ]);
@@ -104,9 +107,26 @@ t.test("no timeout is longer than the one that ends it", async (t) => {
     "timeouts: { first_byte: 20m }\nhealth: { slow: 15m }",
     "drain: 2s",
     "drain: off\nlinger: 1h",
+    "drain: off\ncrash_drain: 1m",
   ])
     t.same(await complaints(t, `${MINIMAL_CONFIG}${right}\n`), [], right);
   await load(t, own("timeouts: { total: 5m }", "timeouts: { first_byte: 20m }\n"));
+});
+
+t.test("no size is larger than the one that contains it", async (t) => {
+  t.match(await complaints(t, `${MINIMAL_CONFIG}connections: { target: 16KiB }\n`), [
+    /^3:\d+ must be 1KiB less than head_size \(16KiB\)/,
+  ]);
+  t.match(await complaints(t, `${MINIMAL_CONFIG}answers: { memory: 32MiB, event: 17MiB }\n`), [
+    /^3:\d+ must not be more than half of memory \(32MiB\)/,
+  ]);
+  for (const right of [
+    "connections: { head_size: 4KiB }",
+    "connections: { target: 31KiB, head_size: 32KiB }",
+    "answers: { memory: 16MiB }",
+    "answers: { memory: 32MiB, event: 16MiB }",
+  ])
+    t.same(await complaints(t, `${MINIMAL_CONFIG}${right}\n`), [], right);
 });
 
 t.test("a model whose output limit exceeds its context is a warning", async (t) => {

@@ -69,7 +69,10 @@ t.test("only providers and models are required", async (t) => {
     envelopes: {},
     trust: [],
     trace: "on",
-    connections: { per_address: 256, headers: 100, target: 8192, head: 10_000, idle: 75_000, stalled: 60_000 },
+    connections: {
+      ...{ per_address: 256, headers: 100, head_size: 16_384, target: 8192 },
+      ...{ head: 10_000, idle: 75_000, stalled: 60_000 },
+    },
     body: {
       limit: 32 * 2 ** 20,
       idle: 30_000,
@@ -83,11 +86,12 @@ t.test("only providers and models are required", async (t) => {
       spool: 2 ** 30,
       spool_per_key: 256 * 2 ** 20,
     },
-    answers: { memory: 256 * 2 ** 20 },
+    answers: { memory: 256 * 2 ** 20, event: 2 ** 24 },
     sockets: { idle: 600_000, message: 16 * 2 ** 20 },
     overload: { concurrency: 4000, per_key: 2000, queue: 1000, wait: 2000, delay: 200, heap: 0.85 },
     drain: 600_000,
     linger: 5000,
+    crash_drain: 10_000,
     warm_up: 1000,
     log: { level: "info", fields: [] },
   });

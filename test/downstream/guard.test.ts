@@ -13,7 +13,7 @@ function request(
   return { url, method, httpVersion, rawHeaders: lines } as IncomingMessage;
 }
 
-const LIMITS = { headers: 100, target: 8192 };
+const LIMITS = { headers: 100, size: 16_384, target: 8192 };
 const guard = (message: IncomingMessage, limits = LIMITS): void =>
   check(message, new HeaderList(message.rawHeaders), limits);
 
@@ -98,10 +98,13 @@ t.test("methods that address a proxy are refused", async (t) => {
 });
 
 t.test("more header lines or a longer target than the limits allow are refused with these limits", (t) => {
-  const limits = { headers: 3, target: 200 };
+  const limits = { headers: 3, size: 4096, target: 200 };
   const lines = (count: number) => ["Host", "a", ...Array.from({ length: count - 1 }, (_, i) => [`x${i}`, ""]).flat()];
   guard(request(`/${"a".repeat(199)}`, lines(3)), limits);
-  t.throws(() => guard(request("/v1/x", lines(4)), limits), { code: "headers_too_large", message: /At most 3 header/ });
+  t.throws(() => guard(request("/v1/x", lines(4)), limits), {
+    code: "headers_too_large",
+    message: /At most 3 header lines and 4096 bytes/,
+  });
   t.throws(() => guard(request(`/${"a".repeat(200)}`), limits), {
     code: "target_too_long",
     message: /At most 200 bytes/,

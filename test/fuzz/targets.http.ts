@@ -21,7 +21,7 @@ import { readAtOnceByNode } from "../support/node-parser.ts";
 import { oddSeeds } from "../support/odd-responses.ts";
 import { SPOKEN } from "../support/translations.ts";
 
-const LIMITS = { headers: 100, target: 8192 };
+const LIMITS = { headers: 100, size: 16_384, target: 8192 };
 
 const latin = (texts: readonly string[]): Buffer[] => texts.map((text) => Buffer.from(text, "latin1"));
 const same = (one: string, other: string): void => holds(one === other, () => `whole: ${one}; in pieces: ${other}`);
@@ -67,7 +67,11 @@ const PLAIN =
   /^HTTP\/1\.1 [2-5]\d\d [\x20-\x7e]*\r\n(?:x-[a-z]+: [\x21-\x7e]*\r\n)*(?:content-length: \d{1,9}\r\n|transfer-encoding: chunked\r\n)?\r\n/i;
 
 const http: Target = {
-  seeds: () => latin(oddSeeds().filter((text) => text.length < 600)),
+  seeds: () =>
+    latin([
+      ...oddSeeds().filter((text) => text.length < 600),
+      "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nf\r\n0123456789abcde\r\n0A\r\n0123456789\r\n0\r\n\r\n",
+    ]),
   words: [
     ...[
       "HTTP/1.1 200 OK\r\n",

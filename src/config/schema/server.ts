@@ -4,8 +4,12 @@ import { parseCount, parseLimit, parsePercent, parseSize } from "../units.ts";
 
 /** The highest limits: those of a body that the gateway writes, which contains what it has received. */
 const [MAX_DEPTH, MAX_NAMES] = [256, 200_000];
-/** Bytes of the longest target that fits into a head. */
-const MAX_TARGET = 15 * 1024;
+/** Bytes of a head, and of the targets that fit into the largest. */
+const [MIN_HEAD, MAX_HEAD, MAX_TARGET] = [2 * 1024, 64 * 1024, 63 * 1024];
+/** Bytes of an event: a smaller limit would end ordinary streams, a larger one is never reached by a whole answer. */
+const [MIN_EVENT, MAX_EVENT] = [64 * 1024, 64 * 1024 * 1024];
+/** Milliseconds for running exchanges after a crash. */
+const MAX_CRASH_DRAIN = 600_000;
 
 /** Limits of requests' bodies. */
 export const BodySchema = z.strictObject({
@@ -65,6 +69,12 @@ export const AnswersSchema = z.strictObject({
       "Maximum memory for answers of providers that are buffered, like 256MiB: incomplete events, whole answers that are translated or read by plugins, and the text of translated streams; what exceeds 64 KiB of each. Those of one key, or of one client network without a key, may have half of it. Each of several `workers` has its share, but at least 128MiB of it.",
     )
     .prefault("256MiB"),
+  event: quantity(parseSize, "16MiB, 1MB or 512KiB")
+    .refine((bytes) => bytes >= MIN_EVENT && bytes <= MAX_EVENT, { error: "must be 64KiB to 64MiB" })
+    .describe(
+      "Maximum size of one event of a provider's stream, like 16MiB, up to 64MiB; a larger one ends the stream with an error. Large ones take long to parse.",
+    )
+    .prefault("16MiB"),
 });
 
 /** Limits of clients' connections. */
@@ -77,10 +87,14 @@ export const ConnectionsSchema = z.strictObject({
     .prefault(256),
   headers: tokens()
     .refine((lines) => lines > 0, { error: "must be more than 0" })
-    .describe("Maximum header lines of a request, whose head has 16 KiB at most.")
+    .describe("Maximum header lines of a request.")
     .prefault(100),
+  head_size: quantity(parseSize, "16KiB or 32KiB")
+    .refine((bytes) => bytes >= MIN_HEAD && bytes <= MAX_HEAD, { error: "must be 2KiB to 64KiB" })
+    .describe("Maximum size of a request's head, which is its first line and its headers, like 16KiB.")
+    .prefault("16KiB"),
   target: quantity(parseSize, "8KiB or 2KiB")
-    .refine((bytes) => bytes >= 128 && bytes <= MAX_TARGET, { error: "must be 128B to 15KiB" })
+    .refine((bytes) => bytes >= 128 && bytes <= MAX_TARGET, { error: "must be 128B to 63KiB" })
     .describe("Maximum size of a request's path and query, like 8KiB.")
     .prefault("8KiB"),
   head: milliseconds().describe("Maximum time to receive a request's head, like 10s.").prefault("10s"),
@@ -93,6 +107,14 @@ export const ConnectionsSchema = z.strictObject({
     .describe("How long a client may read nothing of its answer before its connection is closed, like 60s.")
     .prefault("60s"),
 });
+
+/** How long running exchanges may go on after a crash. */
+export const CrashDrainSchema = period()
+  .refine((time) => time <= MAX_CRASH_DRAIN, { error: "must be at most 10m: the process may be in an unknown state" })
+  .describe(
+    "How long running exchanges may go on after an exception that belongs to no request, like 10s; the process then ends, and nothing new is accepted meanwhile. At most `drain`.",
+  )
+  .prefault("10s");
 
 /** Overload protection. */
 export const OverloadSchema = z.strictObject({
