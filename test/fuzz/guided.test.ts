@@ -1,5 +1,5 @@
-import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { Coverage } from "../support/coverage.ts";
@@ -78,7 +78,52 @@ t.test("CI takes a seed from its commit, prints it, and tries the seed's inputs 
   );
 });
 
+t.test("a wrong result and a hang fail, with the seed and the command that tries the input again", async (t) => {
+  const folder = t.testdir({
+    "targets.ts": `const target = (take) => ({ seeds: () => [Buffer.from("a")], words: ["b"], seconds: 1, take });
+export const TARGETS = {
+  wrong: target((bytes) => { if (bytes.includes("b")) throw new Error("it is wrong"); }),
+  endless: target((bytes) => { while (bytes.includes("b")); }),
+};`,
+  });
+  const run = (...args: string[]) => {
+    const env = { ...process.env, GATEWAY_TEST_SEED: "7", GATEWAY_TEST_FUZZ_TARGETS: join(folder, "targets.ts") };
+    return spawnSync(process.execPath, ["--import", "./src/loader/register.js", "test/fuzz/run.ts", ...args], {
+      ...{ env, encoding: "utf8" },
+    });
+  };
+  const wrong = run("wrong");
+  t.match(wrong, { status: 1, stdout: /^wrong: \d+ inputs in \d+ s from seed 7,/ });
+  t.match(wrong.stderr, /^Error: it is wrong\n.*\n"b"\n/s);
+  const [, again = ""] = /^npm run fuzz -- wrong (base64:.*)$/m.exec(wrong.stderr) ?? [];
+  t.match(run("wrong", again), { status: 1, stdout: /^Error: it is wrong\n/ });
+  t.match(run("wrong", "base64:YQ=="), { status: 0, stdout: "It is taken well.\n" });
+  const endless = run("endless");
+  t.match(endless, { status: null, signal: "SIGKILL" });
+  t.match(endless.stderr, /^It hangs, from seed 7: npm run fuzz -- endless base64:\S+\nkept in /);
+});
+
 const { TARGETS } = await import("./targets.ts");
+
+t.test("every target runs in CI, for twenty seconds unless another number is given", async (t) => {
+  t.same(
+    readdirSync("test/fuzz/corpus").sort(),
+    Object.keys(TARGETS)
+      .map((name) => `${name}.jsonl`)
+      .sort(),
+  );
+  const env = { ...process.env, GATEWAY_TEST_FUZZ_SECONDS: undefined };
+  const script = /^fuzz\(\) \{\n.*?^\}\n/ms.exec(readFileSync("test/full.sh", "utf8"))?.[0];
+  const shown = (seconds?: string) =>
+    execFileSync("bash", ["-c", `npm() { echo "$@"; }; export -f npm\n${script}fuzz`], {
+      ...{ env: { ...env, ...(seconds && { GATEWAY_TEST_FUZZ_SECONDS: seconds }) }, encoding: "utf8" },
+    });
+  const [usual, longer] = [shown(), shown("600")];
+  for (const name of Object.keys(TARGETS)) {
+    t.match(usual, `run --silent fuzz -- ${name}\n`);
+    t.match(longer, `run --silent fuzz -- ${name} 600\n`);
+  }
+});
 
 for (const [name, target] of Object.entries(TARGETS))
   t.test(`${name}: any bytes are either parsed correctly or refused`, { timeout: 3_600_000 }, async (t) => {

@@ -18,13 +18,13 @@ const SECONDS = 20;
 /** The part of them that it runs on a processor at least: beside others, who come first, it goes on for longer. */
 const MIN_RUNNING = 0.25;
 
-/** Seconds of CPU for one input: it may run beside others who come first. */
+/** Seconds of CPU for one input, unless its target says otherwise: it may run beside others who come first. */
 const MAX_INPUT_TIME = 20;
 /** Bytes of an input that the watchdog can tell. */
 const ROOM = 1 << 16;
 
 /** Ends the process, and tells the input, where one takes too long: this thread cannot, then. */
-function watchdog(name: string, seed: number): (bytes: Buffer) => void {
+function watchdog(name: string, seed: number, seconds = MAX_INPUT_TIME): (bytes: Buffer) => void {
   const shared = new SharedArrayBuffer(8 + ROOM);
   const [state, room] = [new Int32Array(shared, 0, 2), new Uint8Array(shared, 8)];
   const told = `It hangs, from seed ${seed}: ${again(name)}`;
@@ -44,7 +44,7 @@ function watchdog(name: string, seed: number): (bytes: Buffer) => void {
     }, 500);`;
   const worker = new Worker(program, {
     eval: true,
-    workerData: { shared, file: fileOf(name), seconds: MAX_INPUT_TIME, told },
+    workerData: { shared, file: fileOf(name), seconds, told },
   });
   worker.unref();
   return (bytes) => {
@@ -82,8 +82,10 @@ function limit(seconds: number): (runs: number) => boolean {
 async function main(args: readonly string[]): Promise<void> {
   const [name = "", what] = args.filter((each) => each !== "--keep");
   const coverage = new Coverage();
-  const { TARGETS } = await import("./targets.ts");
-  const target: Target | undefined = TARGETS[name];
+  const { TARGETS } = (await import(process.env["GATEWAY_TEST_FUZZ_TARGETS"] ?? "./targets.ts")) as {
+    TARGETS: Readonly<Record<string, Target>>;
+  };
+  const target = TARGETS[name];
   if (!target)
     throw new Error(`npm run fuzz -- TARGET [SECONDS], where TARGET is one of ${Object.keys(TARGETS).join(" ")}`);
   if (what !== undefined && Number.isNaN(Number(what))) {
@@ -100,7 +102,7 @@ async function main(args: readonly string[]): Promise<void> {
     corpus: readCorpus(name),
     seed,
     coverage,
-    trying: watchdog(name, seed),
+    trying: watchdog(name, seed, target.seconds),
   });
   report(name, seed, result, coverage, began);
   if (args.includes("--keep")) console.log(`${writeCorpus(name, result.corpus)} bytes in ${corpusFile(name)}`);

@@ -13,6 +13,8 @@ export interface Target {
   /** A mutation that knows the grammar of the bytes; undefined: not applicable. */
   change?(bytes: Buffer, cast: Cast): Buffer | undefined;
   take(bytes: Buffer): void;
+  /** Seconds of CPU after which an input counts as one that hangs. */
+  seconds?: number;
 }
 
 export interface Guided {
