@@ -1,5 +1,6 @@
 /** What several targets judge by. */
 import { GatewayError } from "../../src/core/errors.ts";
+import type { Conversation } from "../../src/translation/conversation.ts";
 import type { Event } from "../../src/translation/events.ts";
 import { holds } from "../support/guided.ts";
 import type { dice } from "../support/random-answers.ts";
@@ -115,8 +116,30 @@ export function checkContent(written: readonly Event[], read: readonly Event[]):
   else holds(lostCharacters(given.text + given.refusal, got.text + got.refusal) === "", what);
 }
 
+/** The texts, calls and results of a conversation, of which no translation may leave out any. */
+function textsOf({ turns }: Conversation): string {
+  const all = turns.filter(({ role }) => role === "user" || role === "assistant").flatMap((turn) => turn.parts);
+  const texts = all.flatMap((part) => {
+    if (part.kind === "text") return [part.text];
+    if (part.kind === "tool_call") return part.custom ? [] : [canonical(part.arguments)];
+    if (part.kind !== "tool_result") return [];
+    return [
+      part.json ? canonical(part.json) : "",
+      ...part.parts.map((each) => (each.kind === "text" ? each.text : "")),
+    ];
+  });
+  return texts.join("");
+}
+
+/** Checks that a provider reads all texts, calls and results that a client wrote. */
+export function checkTexts(written: Conversation, read: Conversation): void {
+  const [given, got] = [textsOf(written), textsOf(read)];
+  const lost = lostCharacters(given, got);
+  holds(lost === "", () => `${lost} of ${given} is not in ${got}`);
+}
+
 /** The characters of a text that another one has less often, wherever they stand; white space aside. */
-export function lostCharacters(text: string, other: string): string {
+function lostCharacters(text: string, other: string): string {
   const left = new Map<string, number>();
   for (const letter of other) left.set(letter, (left.get(letter) ?? 0) + 1);
   return [...text]
@@ -129,7 +152,7 @@ export function lostCharacters(text: string, other: string): string {
 }
 
 /** JSON without white space; another text as it is. */
-export function canonical(text: string): string {
+function canonical(text: string): string {
   const judged = parsed(Buffer.from(text === "" ? "{}" : text));
   return judged ? JSON.stringify(judged.json) : text;
 }

@@ -13,9 +13,9 @@ import { HeaderList } from "../../src/wire/headers.ts";
 import { Scanner } from "../../src/wire/json.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { holds, type Target } from "../support/guided.ts";
-import { SPOKEN, translationOf } from "../support/translations.ts";
+import { received, SPOKEN, translationOf } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
-import { changedJson, JSON_WORDS, orRefused, parsed } from "./judging.ts";
+import { changedJson, checkTexts, JSON_WORDS, orRefused, parsed } from "./judging.ts";
 
 const envelopes = new Envelopes("secret");
 const OTHERS = Object.keys(SPOKEN) as ProtocolName[];
@@ -41,7 +41,9 @@ function translated(text: string): void {
       const asked = readRequest({ ...common, text, query: new URLSearchParams() }, envelopes);
       const protocol = { ...SPOKEN[target], translation: translationOf(target) };
       const to = { protocol, account: "them", model: "theirs", facts: {} };
-      JSON.parse(writeRequest(asked, to, false).encoded.body);
+      const written = writeRequest(asked, to, false).encoded.body;
+      JSON.parse(written);
+      checkTexts(asked, readRequest(received(target, written), envelopes));
     }, 400);
 }
 

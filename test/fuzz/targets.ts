@@ -4,7 +4,6 @@ import { Body } from "../../src/core/body.ts";
 import { requestTexts } from "../../src/core/texts.ts";
 import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 import type { TranslatedProtocol } from "../../src/translation/codec.ts";
-import type { Conversation } from "../../src/translation/conversation.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import type { Event } from "../../src/translation/events.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
@@ -38,12 +37,11 @@ import {
 import type { ProtocolName } from "../support/vendor-sdks.ts";
 import {
   type Cast,
-  canonical,
   changedJson,
   checkContent,
   checkOrder,
+  checkTexts,
   JSON_WORDS,
-  lostCharacters,
   orRefused,
   parsed,
 } from "./judging.ts";
@@ -232,27 +230,10 @@ const request = (protocol: ProtocolName): Target => ({
           !/\[object \w+\]|\bundefined\b|\bNaN\b/.test(written) || /\[object|undefined|NaN/.test(bytes.toString()),
           () => written,
         );
-        const [given, got] = [asked, readRequest(received(target, written), envelopes)].map(textsOf);
-        const lost = lostCharacters(given as string, got as string);
-        holds(lost === "", () => `to ${target}: ${lost} of ${given} is not in ${got}`);
+        checkTexts(asked, readRequest(received(target, written), envelopes));
       }, 400);
   },
 });
-
-/** The texts, calls and results of a conversation, of which no translation may leave out any. */
-function textsOf({ turns }: Conversation): string {
-  const all = turns.filter(({ role }) => role === "user" || role === "assistant").flatMap((turn) => turn.parts);
-  const texts = all.flatMap((part) => {
-    if (part.kind === "text") return [part.text];
-    if (part.kind === "tool_call") return part.custom ? [] : [canonical(part.arguments)];
-    if (part.kind !== "tool_result") return [];
-    return [
-      part.json ? canonical(part.json) : "",
-      ...part.parts.map((each) => (each.kind === "text" ? each.text : "")),
-    ];
-  });
-  return texts.join("");
-}
 
 const END = new Frame("end", Buffer.alloc(0));
 
