@@ -305,18 +305,24 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     out.push({ type: "close", block });
   }
 
+  private closeAll(out: Event[]): void {
+    for (const index of this.openBlocks.keys()) this.close(index, out);
+  }
+
   private onMessageDelta(json: JsonObject, out: Event[]): void {
     const delta = asObject(json["delta"]) ?? {};
     this.usage = readUsage(json, this.usage);
     if (typeof delta["stop_reason"] === "string" && !this.finished) {
       this.finished = true;
-      for (const index of this.openBlocks.keys()) this.close(index, out);
+      this.closeAll(out);
       out.push(this.finish(delta));
     }
     if (this.usage) out.push({ type: "usage", usage: this.usage });
   }
 
   private onMessageStop(out: Event[]): void {
+    // Imitations of the protocol may send the reason before their last block.
+    this.closeAll(out);
     if (!this.finished) this.fail("The provider's answer ends without a reason.", out);
     else out.push({ type: "end" });
     this.ended = true;

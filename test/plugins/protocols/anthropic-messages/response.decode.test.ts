@@ -356,6 +356,13 @@ t.test("blocks that a stream leaves open are completed before the end", async (t
   );
 });
 
+t.test("a block that begins behind the reason to end is completed too", async (t) => {
+  const call = { type: "tool_use", id: "toolu_1", name: "f", input: { a: 1 } };
+  const found = events([start, last("tool_use"), begin(0, call), over]);
+  t.same(types(found), ["start", "finish", "usage", "open", "arguments", "close", "end"]);
+  t.match(only(found, "arguments"), [{ text: '{"a":1}' }]);
+});
+
 t.test("an empty signature is none, streamed as well as whole", async (t) => {
   const empty = [delta(0, { type: "signature_delta", signature: "" }), stop(0)];
   const found = events([start, begin(0, { type: "thinking", thinking: "Hm." }), ...empty, last("end_turn"), over]);
