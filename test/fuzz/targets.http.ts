@@ -70,7 +70,7 @@ const http: Target = {
   seeds: () =>
     latin([
       ...oddSeeds().filter((text) => text.length < 600),
-      "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nf\r\n0123456789abcde\r\n0A\r\n0123456789\r\n0\r\n\r\n",
+      "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nf\r\nfifteen letters\r\n0B\r\nten letters\r\n0\r\n\r\n",
     ]),
   words: [
     ...[
@@ -93,7 +93,7 @@ const http: Target = {
       ":",
       "\0",
       "ffffffff\r\n",
-      "F\r\n0123456789abcde\r\n",
+      "F\r\nfifteen letters\r\n",
       "HTTP/1.1 304 Not Modified\r\n",
       "HTTP/1.1 204 No Content\r\n",
     ],
