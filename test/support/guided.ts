@@ -88,7 +88,7 @@ export function guided(target: Target, { until, corpus = [], seed = 1, coverage,
     const cast = dice(seed * 1_000_003 + round);
     judge(Array.from({ length: BATCH }, () => changed(target, kept, cast)));
   }
-  if (crash) crash = smaller(target, crash);
+  if (crash) crash = smaller(target, crash, trying);
   return { runs, corpus: kept.toSorted((a, b) => a.length - b.length), crash };
 }
 
@@ -139,12 +139,17 @@ function mutated(bytes: Buffer, other: Buffer | undefined, words: readonly strin
   return (ways[cast(ways.length)] as () => Buffer)();
 }
 
+/** Inputs that are tried to minimize one. */
+const MAX_SMALLER = 10_000;
+
 /** Minimizes an input that fails the same way. */
-function smaller(target: Target, { bytes, error }: { bytes: Buffer; error: Error }) {
+function smaller(target: Target, { bytes, error }: { bytes: Buffer; error: Error }, trying?: (bytes: Buffer) => void) {
   let least = bytes;
+  let runs = 0;
   for (let step = least.length >> 1; step > 0; step >>= 1)
-    for (let at = 0; at < least.length; ) {
+    for (let at = 0; at < least.length && runs++ < MAX_SMALLER; ) {
       const less = Buffer.concat([least.subarray(0, at), least.subarray(at + step)]);
+      trying?.(less);
       if (place(failure(target, less)) === place(error)) least = less;
       else at += step;
     }
