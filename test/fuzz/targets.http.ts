@@ -88,6 +88,7 @@ const http: Target = {
       "connection: close\r\n",
       "0\r\n\r\n",
       "5\r\nhello\r\n",
+      "\r\n5\r\nhello\rx0\r\n\r\n",
       ";a=b",
       " ",
       ":",
