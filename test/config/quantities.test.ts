@@ -31,7 +31,7 @@ t.test("a quantity is parsed with its unit, and a field accepts several forms", 
 
 t.test("an invalid quantity is reported with a valid example", async (t) => {
   t.match(read(milliseconds(), "soon"), /^! .*soon/);
-  t.match(read(period(), "off"), /write a time like 30s/);
+  t.match(read(period(), "off"), /write it like 90s, 500ms, 5m or 1h$/);
   t.match(read(budget(), 5), /^! /);
   t.match(read(network(), "10.0.0.0/99"), /^! /);
 });
