@@ -76,7 +76,8 @@ t.test(
 t.test("streams that run for longer than crash_drain after such an error end with it", async (t) => {
   const { ask, closed } = await startBreaking(t, "crash_drain: 50ms\n");
   const running = await ask("slow");
-  await (await ask("echo", "?break=yes")).text();
+  // On a busy machine the process may be gone before this one is answered.
+  await ask("echo", "?break=yes").then((answer) => answer.text(), String);
   t.notMatch(await running.text().catch(String), /data: \[DONE\]/);
   t.equal((await closed)[0], 1);
 });
