@@ -69,6 +69,8 @@ const ask = (url: string) =>
     }),
   });
 
+// At the same time: most of it is waiting for slow answers and for checks of tokens.
+t.jobs = 4;
 t.test("a subscriber is notified when a request begins, changes and ends", async (t) => {
   const { base, url, ask: admin } = await startAdmin(t, YAML + KEYS);
   const { response, next } = await watch(t, base);
