@@ -101,6 +101,8 @@ t.test("a stop serves what has arrived while the process waited for a core", asy
 
 // At the same time, as both wait for seconds.
 t.jobs = 2;
+// At the same time: most of it is waiting for times to pass.
+t.jobs = 2;
 t.test("a client that connects shortly before the linger period ends is served", async (t) => {
   const { gateway } = await startGateway(t, MODELS);
   const downstream = new Downstream(() => gateway.generation);

@@ -96,6 +96,8 @@ async function startSlow(t: Test) {
   return { gateway, begun, reloads, hold };
 }
 
+// At the same time: much of it is waiting for the starts of processes.
+t.jobs = 2;
 t.test("a worker that starts during a reload serves the latest configuration in the end", async (t) => {
   const { gateway, begun, reloads, hold } = await startSlow(t);
   const file = join(gateway.folder, "gateway.yaml");
