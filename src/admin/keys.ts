@@ -22,7 +22,7 @@ export const KeyFieldsSchema = z.strictObject({
   tags: z.record(z.string().regex(TAG), z.string().regex(LABEL)).nullish(),
   models: z.array(z.string().min(1)).nullish(),
   paths: z.array(z.string().regex(KEY_PATH)).nullish(),
-  addresses: z.array(network()).nullish(),
+  addresses: z.array(network).nullish(),
   expires: z.int().positive().nullish(),
   rpm: z.union([z.string(), z.int()]).nullish(),
   tpm: z.union([z.string(), z.int()]).nullish(),

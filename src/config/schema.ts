@@ -29,7 +29,7 @@ const PluginSchema = z
         "The plugin's file, like ./plugins/region.ts, or the name of an npm package. When absent: the file of this name in a plugins folder.",
       )
       .optional(),
-    deadline: milliseconds()
+    deadline: milliseconds
       .describe(
         "How long one phase of the plugin may take before the request ends with plugin_timeout; when absent, 10s.",
       )
@@ -111,7 +111,7 @@ const AlertsSchema = z.strictObject({
     .describe(
       "URL to which alerts are posted in Slack's webhook format: $NAME or $file:/path, because it is a secret.",
     ),
-  repeat: period().describe("Interval at which an alert that has not ended is repeated, like 4h.").prefault("4h"),
+  repeat: period.describe("Interval at which an alert that has not ended is repeated, like 4h.").prefault("4h"),
 });
 
 const EnvelopesSchema = z.strictObject({
@@ -251,7 +251,7 @@ export const FileSchema = z.strictObject({
     "Alerts about budgets, rejected credentials, failing targets, a lagging ledger and failed reloads.",
   ).optional(),
   trust: z
-    .array(network())
+    .array(network)
     .describe(
       "Proxies whose X-Forwarded-For header names the client: addresses and ranges, like 127.0.0.1 or 10.0.0.0/8. The header of anybody else is ignored.",
     )
@@ -263,18 +263,18 @@ export const FileSchema = z.strictObject({
   overload: OverloadSchema.prefault({}).describe(
     "Overload protection: how many requests are accepted at the same time; running requests are never ended.",
   ),
-  drain: milliseconds()
+  drain: milliseconds
     .describe(
       "How long running exchanges may go on when the gateway stops, `linger` included, like 600s; off: until they end.",
     )
     .prefault("600s"),
-  linger: milliseconds()
+  linger: milliseconds
     .describe(
       "How long a stopping gateway still accepts connections and serves idle ones, so that load balancers can notice; like 5s or off.",
     )
     .prefault("5s"),
   crash_drain: CrashDrainSchema,
-  warm_up: milliseconds()
+  warm_up: milliseconds
     .describe(
       "How long the gateway warms up with requests of its own before it accepts clients, so that the first requests are not slow; like 1s or off.",
     )

@@ -46,7 +46,7 @@ export const AdminSchema = z.strictObject({
     .array(z.string())
     .describe("Further names that are accepted in the Host header, like console.example.com.")
     .default([]),
-  session: period().prefault("12h").describe("How long a user stays signed in."),
+  session: period.prefault("12h").describe("How long a user stays signed in."),
   oidc: OidcSchema.describe(
     "Sign-in at an identity provider (OpenID Connect); needs the package openid-client.",
   ).optional(),

@@ -14,10 +14,10 @@ const LABEL_ERROR = "1 to 100 characters, no control characters";
 export const GROUP = /^[A-Za-z0-9][\w.-]*(?:\/[A-Za-z0-9][\w.-]*)*$/;
 
 const LimitFields = {
-  rpm: limitOrOff().describe("Requests per minute, like 300 or off.").optional(),
-  tpm: limitOrOff().describe("Tokens per minute, input and output together, like 1M or off.").optional(),
-  concurrency: limitOrOff().describe("Requests at the same time, like 20 or off.").optional(),
-  budget: budget().optional(),
+  rpm: limitOrOff.describe("Requests per minute, like 300 or off.").optional(),
+  tpm: limitOrOff.describe("Tokens per minute, input and output together, like 1M or off.").optional(),
+  concurrency: limitOrOff.describe("Requests at the same time, like 20 or off.").optional(),
+  budget: budget.optional(),
 };
 const LimitsSchema = z.strictObject(LimitFields);
 
@@ -69,7 +69,7 @@ export const KeySchema = z
       )
       .optional(),
     addresses: z
-      .array(network())
+      .array(network)
       .describe(
         "Client addresses and ranges from which the key may be used, as determined with `trust`. When absent: all.",
       )
@@ -84,6 +84,6 @@ export const KeySchema = z
       .describe("Tags by which usage can be summed, like { team: search }; ledger rows keep the tags of their time.")
       .optional(),
     ...LimitFields,
-    expires: date().describe("When the key expires, like 2026-12-31 (at the start of that day in UTC).").optional(),
+    expires: date.describe("When the key expires, like 2026-12-31 (at the start of that day in UTC).").optional(),
   })
   .describe("A gateway key.");

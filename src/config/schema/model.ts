@@ -80,13 +80,13 @@ export const ModelSchema = z
       .array(z.string().min(1, { error: "an alias cannot be empty" }))
       .describe("Other names that clients may use; * matches any text.")
       .default([]),
-    created: date().describe("Date shown in lists of models, like 2026-01-31.").optional(),
-    context: tokens()
+    created: date.describe("Date shown in lists of models, like 2026-01-31.").optional(),
+    context: tokens
       .describe(
         "Size of the context window in tokens, like 128k; when absent, from public tables. Only shown in lists and on pages: the provider refuses a prompt that is too long.",
       )
       .optional(),
-    output: tokens().describe("Maximum output tokens, like 64k; when absent, from public tables.").optional(),
+    output: tokens.describe("Maximum output tokens, like 64k; when absent, from public tables.").optional(),
     can: z.array(z.enum(ABILITIES)).describe("Capabilities of the model; when absent, from public tables.").optional(),
     price: PriceSchema.describe(
       "Price of the model; when absent, the vendors' list prices (see models --prices).",

@@ -33,7 +33,7 @@ const TieredFields = {
   above: z
     .array(
       z.strictObject({
-        tokens: tokens().describe("The number of input tokens above which these rates apply, like 200k."),
+        tokens: tokens.describe("The number of input tokens above which these rates apply, like 200k."),
         ...RateFields,
       }),
     )

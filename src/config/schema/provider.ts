@@ -5,10 +5,10 @@ import { parseLimit } from "../units.ts";
 import { protocol } from "./fields.ts";
 
 const TimeoutFields = {
-  connect: milliseconds().describe("Time to connect, TLS included, like 5s."),
-  first_byte: milliseconds().describe("Time from sending the request to the response's head, like 600s."),
-  idle: milliseconds().describe("Time between two chunks of the response, like 120s."),
-  total: milliseconds().describe("Time from start to end of an attempt, like 30m or off."),
+  connect: milliseconds.describe("Time to connect, TLS included, like 5s."),
+  first_byte: milliseconds.describe("Time from sending the request to the response's head, like 600s."),
+  idle: milliseconds.describe("Time between two chunks of the response, like 120s."),
+  total: milliseconds.describe("Time from start to end of an attempt, like 30m or off."),
 };
 
 /** Times to wait for providers. */
@@ -20,19 +20,19 @@ export const TimeoutsSchema = z.strictObject({
 });
 
 const HealthFields = {
-  failures: positiveInteger().describe("Failures in a row after which a target is suspended, like 5."),
-  errors: percent().describe(
+  failures: positiveInteger.describe("Failures in a row after which a target is suspended, like 5."),
+  errors: percent.describe(
     "Share of failed requests in the window at which a target is suspended, like 50%; off: only `failures` counts.",
   ),
-  requests: positiveInteger().describe("Requests in the window before the share `errors` applies, like 20."),
-  window: period().describe("Length of the window, like 30s."),
-  slow: milliseconds().describe(
+  requests: positiveInteger.describe("Requests in the window before the share `errors` applies, like 20."),
+  window: period.describe("Length of the window, like 30s."),
+  slow: milliseconds.describe(
     "A first byte that takes longer counts as a failure for `errors`, and so does a client that leaves after waiting longer for it; like 20s or off.",
   ),
-  open: period().describe(
+  open: period.describe(
     "How long a target is suspended at first, like 30s; after that one request probes it, and each failed probe doubles the time.",
   ),
-  longest: period().describe(
+  longest: period.describe(
     "The longest suspension, like 5m. When absent: 30s, or `open` where that is longer; the time then does not grow.",
   ),
 };
@@ -46,7 +46,7 @@ export const HealthSchema = z.strictObject({
   slow: HealthFields.slow.prefault("off"),
   open: HealthFields.open.prefault("30s"),
   longest: HealthFields.longest.optional(),
-  keep: percent()
+  keep: percent
     .describe("Share of a request's targets that is never suspended, like 50%; with 100% no target is.")
     .prefault("50%"),
 });
@@ -62,7 +62,7 @@ export const RetrySchema = z.strictObject({
     .describe(
       "Retries of a request, besides the first try, after failures where the provider may already have done work.",
     ),
-  budget: percent()
+  budget: percent
     .describe("Upper bound of such retries, as a share of the requests of the last ten seconds.")
     .prefault("20%"),
   least: z
@@ -70,14 +70,14 @@ export const RetrySchema = z.strictObject({
     .min(0, { error: "must not be less than 0" })
     .default(2)
     .describe("Such retries per second that are allowed even when there are few requests."),
-  wait: milliseconds().describe("The longest wait before a retry, like 2s; off: no retry waits.").prefault("2s"),
+  wait: milliseconds.describe("The longest wait before a retry, like 2s; off: no retry waits.").prefault("2s"),
   after_timeout: z
     .boolean()
     .default(true)
     .describe(
       "After a timeout before the first byte, try another target, although the provider of the first may bill its work.",
     ),
-  first_frame: milliseconds()
+  first_frame: milliseconds
     .describe(
       "How long the gateway holds back a response's head: of a stream until its first frame (which may be an error), of a whole response until its first bytes (which may not be JSON). Until then another target can be tried. Off: the head is sent at once.",
     )
@@ -160,7 +160,7 @@ export const ProviderSchema = z
         "The vendor whose list prices and facts about models apply. When absent: the vendor to whom the address belongs.",
       )
       .optional(),
-    warm: milliseconds()
+    warm: milliseconds
       .describe("How long one idle TLS connection is kept open after the last request, like 5m or off.")
       .prefault("5m"),
   })

@@ -16,27 +16,27 @@ export const BodySchema = z.strictObject({
   limit: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe("Maximum size of a request's body, like 32MiB.")
     .prefault("32MiB"),
-  idle: milliseconds().describe("Maximum time between two chunks of a request's body, like 30s.").prefault("30s"),
+  idle: milliseconds.describe("Maximum time between two chunks of a request's body, like 30s.").prefault("30s"),
   slowest: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
       "Minimum average rate of a request's body in bytes per second as they are sent, like 1KiB; a slower request is refused. What came faster counts for as long as silence may last, the longer of `idle` and `patience`. 0B: no minimum.",
     )
     .prefault("1KiB"),
-  patience: milliseconds()
+  patience: milliseconds
     .refine((time) => time > 0, { error: "must be more than 0; slowest: 0B removes the minimum rate" })
     .describe("Time before `slowest` applies, like 10s.")
     .prefault("10s"),
-  depth: tokens()
+  depth: tokens
     .refine((levels) => levels > 0 && levels <= MAX_DEPTH, { error: `must be 1 to ${MAX_DEPTH}` })
     .describe(`Maximum levels of a JSON body, up to ${MAX_DEPTH}; not on pass-through paths.`)
     .prefault(128),
-  names: tokens()
+  names: tokens
     .refine((most) => most > 0 && most <= MAX_NAMES, { error: `must be 1 to ${MAX_NAMES}` })
     .describe(
       `Maximum names in a JSON body, up to ${MAX_NAMES}; not on pass-through paths. Very many take long to parse.`,
     )
     .prefault(50_000),
-  ratio: tokens()
+  ratio: tokens
     .refine((ratio) => ratio > 0, { error: "must be more than 0" })
     .describe("Maximum size of a decoded body compared with its compressed size, from 1 MiB on.")
     .prefault(100),
@@ -79,13 +79,13 @@ export const AnswersSchema = z.strictObject({
 
 /** Limits of clients' connections. */
 export const ConnectionsSchema = z.strictObject({
-  per_address: tokens()
+  per_address: tokens
     .refine((most) => most > 0, { error: "must be more than 0" })
     .describe(
       "Maximum connections of one client address (of IPv6, of one /64). Not counted: the proxies in `trust`, and this machine if `trust` is empty.",
     )
     .prefault(256),
-  headers: tokens()
+  headers: tokens
     .refine((lines) => lines > 0, { error: "must be more than 0" })
     .describe("Maximum header lines of a request.")
     .prefault(100),
@@ -97,19 +97,19 @@ export const ConnectionsSchema = z.strictObject({
     .refine((bytes) => bytes >= 128 && bytes <= MAX_TARGET, { error: "must be 128B to 63KiB" })
     .describe("Maximum size of a request's path and query, like 8KiB.")
     .prefault("8KiB"),
-  head: milliseconds().describe("Maximum time to receive a request's head, like 10s.").prefault("10s"),
-  idle: milliseconds()
+  head: milliseconds.describe("Maximum time to receive a request's head, like 10s.").prefault("10s"),
+  idle: milliseconds
     .describe(
       "How long an idle connection is kept open, like 75s; must be longer than the proxy in front keeps idle connections.",
     )
     .prefault("75s"),
-  stalled: period()
+  stalled: period
     .describe("How long a client may read nothing of its answer before its connection is closed, like 60s.")
     .prefault("60s"),
 });
 
 /** How long running exchanges may go on after a crash. */
-export const CrashDrainSchema = period()
+export const CrashDrainSchema = period
   .refine((time) => time <= MAX_CRASH_DRAIN, { error: "must be at most 10m: the process may be in an unknown state" })
   .describe(
     "How long running exchanges may go on after an exception that belongs to no request, like 10s; the process then ends, and nothing new is accepted meanwhile. At most `drain`.",
@@ -127,8 +127,8 @@ export const OverloadSchema = z.strictObject({
   queue: quantity(parseCount, "300, 400_000, 128k or 1M")
     .describe("Requests that may wait for others to end; further ones get a 503 with retry-after.")
     .prefault(1000),
-  wait: milliseconds().describe("How long a request may wait in that queue, like 2s; off: none waits.").prefault("2s"),
-  delay: milliseconds()
+  wait: milliseconds.describe("How long a request may wait in that queue, like 2s; off: none waits.").prefault("2s"),
+  delay: milliseconds
     .describe(
       "How long new requests may wait for the event loop, in successive turns, before some are refused, like 200ms or off.",
     )
@@ -140,7 +140,7 @@ export const OverloadSchema = z.strictObject({
 
 /** Limits of WebSockets. */
 export const SocketsSchema = z.strictObject({
-  idle: milliseconds().describe("How long a WebSocket may be idle in both directions, like 10m.").prefault("10m"),
+  idle: milliseconds.describe("How long a WebSocket may be idle in both directions, like 10m.").prefault("10m"),
   message: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe("Maximum size of a message, like 16MiB.")
     .prefault("16MiB"),
@@ -162,5 +162,5 @@ export const CorsSchema = z.strictObject({
     .describe(
       'Origins whose scripts may send requests: https://app.example.com, https://*.example.com, http://localhost:*, or "*" for all.',
     ),
-  max_age: period().describe("How long a browser may cache the answer to a preflight, like 10m.").prefault("10m"),
+  max_age: period.describe("How long a browser may cache the answer to a preflight, like 10m.").prefault("10m"),
 });
