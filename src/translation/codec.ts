@@ -213,6 +213,8 @@ export interface ResponseSource {
 
 /** Decodes the frames of one stream; stateful. Never throws: a broken stream becomes an `error` event. */
 export interface ResponseDecoder {
+  /** Set if it keeps texts that it has decoded: they count as memory, as reasoning and arguments always do. */
+  readonly keepsText?: true;
   frame(frame: Frame, out: Event[]): void;
   /** Ends the stream: emits what is still open, or an `error` when the response is incomplete. */
   end(out: Event[]): void;
@@ -226,6 +228,8 @@ export interface EncodedFrame {
 
 /** Encodes the frames of one stream; stateful. Errors are written by `Protocol.streamError`, never here. */
 export interface ResponseEncoder {
+  /** Set if it keeps texts that it has encoded: they count as memory, as reasoning and arguments always do. */
+  readonly keepsText?: true;
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void;
   /** Returns the completely written items of the response as JSON texts, where `Protocol.streamError` repeats them. */
   finished?(): readonly string[];

@@ -60,6 +60,21 @@ type StreamFraming = "sse" | "array" | undefined;
 const responseCodec = ({ to }: ResponseTranslation): ClientTranslation["response"] =>
   requireClientTranslation(to).response;
 
+/** Tells which events a decoder or an encoder keeps. */
+class KeptEvents {
+  private readonly open = new Map<number, string>();
+
+  /** @param texts whether one of them keeps texts */
+  constructor(private readonly texts = false) {}
+
+  /** Reports whether an event is kept; called with each, in their order. A text beside other open blocks may wait for them. */
+  has(event: Event): boolean {
+    if (event.type === "open") this.open.set(event.block, event.kind);
+    else if (event.type === "close") this.open.delete(event.block);
+    return event.type !== "text" || this.texts || this.open.size > 1 || this.open.get(event.block) !== "text";
+  }
+}
+
 /** Translates a stream frame by frame. Its stage throws where the upstream reports an error or breaks off. */
 export class StreamTranslator {
   readonly framing: Framing;
@@ -71,12 +86,13 @@ export class StreamTranslator {
   private lastPing: number;
   private isPingDue = false;
   private weight = 0;
+  private readonly kept: KeptEvents;
   // Reused for all frames: a stream has many.
   private readonly decoded: Event[] = [];
   private readonly restored: Event[] = [];
   private readonly written: EncodedFrame[] = [];
 
-  /** @param reserve counts what the events weigh, as `Head.reserve` */
+  /** @param reserve counts what is kept of the events, as `Head.reserve` */
   constructor(
     private readonly translation: ResponseTranslation,
     private readonly reserve?: Head["reserve"],
@@ -87,6 +103,7 @@ export class StreamTranslator {
     this.decoder = from.translation.response.decoder(source);
     const encoder = responseCodec(translation).encoder(context);
     this.encoder = encoder;
+    this.kept = new KeptEvents(this.decoder.keepsText || encoder.keepsText);
     this.framing = new Framing(operation, encoder.finished && (() => encoder.finished?.() ?? []));
     this.restorer = new NameRestorer(names, from.name, source, context.id, callIdsOf(context.conversation));
     this.unwrapper = wrapped && new ResponseUnwrapper(wrapped);
@@ -117,7 +134,7 @@ export class StreamTranslator {
     written.length = restored.length = 0;
     this.isPingDue = false;
     for (const event of decoded) {
-      if (event.type !== "media" && event.type !== "server") this.addWeight(weightOf(event));
+      if (event.type !== "media" && event.type !== "server") this.addWeight(event);
       this.restorer.restore(event, restored);
     }
     decoded.length = 0;
@@ -137,11 +154,12 @@ export class StreamTranslator {
     }
   }
 
-  private addWeight(weight: number): void {
+  private addWeight(event: Event): void {
+    const weight = weightOf(event);
     this.weight += weight;
     if (this.weight > MAX_WEIGHT)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 16 MiB." });
-    this.reserve?.(weight);
+    if (this.kept.has(event)) this.reserve?.(weight);
   }
 
   /** Schedules a ping to the client, because the upstream sent one. */

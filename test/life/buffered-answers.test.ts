@@ -68,7 +68,9 @@ ${more}`,
   );
   const ask = async (key: number, model: string, path: string, stream: boolean) => {
     const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
-    const body = { model, stream, max_tokens: 9, messages: [{ role: "user", content: "x" }] };
+    const prompt =
+      path === "/v1/responses" ? { input: "x" } : { max_tokens: 9, messages: [{ role: "user", content: "x" }] };
+    const body = { model, stream, ...prompt };
     const answer = await fetch(`${running.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
     let text = "";
     try {
@@ -89,7 +91,7 @@ ${more}`,
 for (const { way, model, path, stream, more } of [
   { way: "incomplete events", model: "event", path: "/v1/chat/completions", stream: true },
   { way: "incomplete events that are translated", model: "event", path: "/v1/messages", stream: true },
-  { way: "texts of translated streams", model: "events", path: "/v1/messages", stream: true },
+  { way: "texts that translated streams repeat at the end", model: "events", path: "/v1/responses", stream: true },
   { way: "whole answers that are translated", model: "whole", path: "/v1/messages", stream: false },
   {
     ...{ way: "whole answers in which a plugin replaces texts", more: WITH_SWAP },
@@ -133,6 +135,18 @@ for (const { way, model, path, stream, more } of [
     t.equal((await again).status, 200, "and there is room again");
     await until(() => counted() === 0);
   });
+
+t.test("texts that a translated stream has passed on have no bound", async (t) => {
+  const { ask, counted, finish, waiting } = await setUp(t);
+  const streams = [0, 0, 0, 1].map((key) => ask(key, "events", "/v1/messages", true));
+  await until(() => waiting.length === 4);
+  finish();
+  for (const { text } of await Promise.all(streams)) {
+    t.ok(text.length > 400 * KIB);
+    t.notMatch(text, /overloaded/);
+  }
+  t.equal(counted(), 0);
+});
 
 t.test("a whole answer that was translated counts until its client has read it, or has left", async (t) => {
   const { ask, counted, ended, finish, url, waiting } = await setUp(t, "", "30MiB");

@@ -81,6 +81,7 @@ function responseIn(value: unknown): JsonObject {
 }
 
 class GenerateContentReader implements ResponseDecoder {
+  readonly keepsText = true;
   private readonly candidates = new Map<number, CandidateReader>();
   private numbering: Numbering = { nextBlock: 0, nextId: () => undefined };
   private started = false;

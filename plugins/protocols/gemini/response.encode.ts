@@ -26,6 +26,7 @@ import { EXECUTED_MEMBERS, GEMINI, partFromState, RAW_PART_MEMBERS, TextOffsets 
 export const createEncoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
 
 class GenerateContentWriter implements ResponseEncoder {
+  readonly keepsText = true;
   private readonly candidates = new Map<number, CandidateWriter>();
   private readonly byBlock: CandidateWriter[] = [];
   private usage: Usage | undefined;

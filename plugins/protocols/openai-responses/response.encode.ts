@@ -62,6 +62,7 @@ type IdPrefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
  * known whether another part follows, and whether it was truncated.
  */
 class ResponsesEncoder implements ResponseEncoder {
+  readonly keepsText = true;
   private readonly frames: SequenceWriter;
   private readonly output: string[] = [];
   private readonly waiting = new Map<number, ItemBlockEvent[]>();
@@ -334,6 +335,7 @@ const NON_SUMMARY_REASONS: ReadonlySet<FinishReason> = new Set(["tool_calls", "p
  * any other item, or none. [clients seen on the wire]
  */
 class CompactionEncoder implements ResponseEncoder {
+  readonly keepsText = true;
   /** Texts by block, in the order of opening. */
   private readonly texts = new Map<number, string[]>();
   private finish: EventOf<"finish"> | undefined;
