@@ -8,7 +8,7 @@ import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { findCharges } from "./store/orphan-charges.ts";
 import { OrphanWatch } from "./store/orphan-watch.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
-import { ledgerFlusher, placedSpendSince, spendSince, usedBetween } from "./store/spend.ts";
+import { earlierCounts, ledgerFlusher, placedSpendSince, spendSince } from "./store/spend.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 import { isWorker } from "./workers/worker-process.ts";
 
@@ -47,7 +47,7 @@ function watchedLimiter(ledger: Ledger, calendar: Calendar, warn: (message: stri
     findOrphaned: () => ledger.orphanedElsewhere(isWorker),
     isShared: () => ledger.isShared(),
   });
-  limiter.usedBetween = (since, until) => usedBetween(ledger, since, until);
+  limiter.earlier = earlierCounts(() => ledger);
   limiter.onClose = () => orphans.close();
   return limiter;
 }

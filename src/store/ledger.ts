@@ -287,6 +287,8 @@ export abstract class Ledger {
   abstract failures(span: LedgerSpan): Promise<LedgerFailures>;
   /** Returns the start of the hour in which each of these keys was last used; keys that were never used are missing. */
   abstract lastUsed(keys: readonly string[]): Promise<Map<string, number>>;
+  /** Returns the newest names of usage that counts once and has been counted, the oldest of them first. */
+  abstract countedNames(limit: number): Promise<readonly string[]>;
   /**
    * Yields one entry for each exchange that has ended, oldest first, without a limit, including those journaled by processes on
    * this machine and not in the store yet.

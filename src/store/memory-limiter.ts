@@ -4,7 +4,7 @@ import type { LimitLevel } from "../core/limits.ts";
 import type { RateLimitState } from "../core/protocol.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { BudgetMark } from "./budget-marks.ts";
-import { CountedNames, NO_CHARGE, namedCharge } from "./counted-names.ts";
+import { CountedNames, MAX_EXCHANGES, NO_CHARGE, namedCharge } from "./counted-names.ts";
 import { IdMap } from "./id-map.ts";
 import {
   budgetExcess,
@@ -59,8 +59,13 @@ export interface EarlierUse {
   readonly scopes: readonly string[];
 }
 
-/** Yields what exchanges that arrived between two times (Unix milliseconds) count against rates. */
-type UsedBetween = (since: number, until: number) => AsyncIterable<EarlierUse>;
+/** What former processes counted. */
+export interface EarlierCounts {
+  /** Yields what exchanges that arrived between two times (Unix milliseconds) count against rates. */
+  usedBetween(since: number, until: number): AsyncIterable<EarlierUse>;
+  /** Returns the newest names of usage that counts once, the oldest of them first. */
+  countedNames(limit: number): Promise<readonly string[]>;
+}
 
 /** Milliseconds for which earlier spending is cached: later a new scope may come from a newer gateway.yaml. */
 const LEDGER_TTL = 60_000;
@@ -107,9 +112,9 @@ export class MemoryLimiter extends Limiter {
   private softUnknownLogged = false;
   /** Ends what watches other processes for it. */
   onClose: () => void = () => {};
-  /** Where `prepare` finds the requests of former processes. */
-  usedBetween: UsedBetween | undefined;
-  /** Settles, without an error, when they are counted; undefined: nothing is being counted. */
+  /** Where `prepare` finds what former processes counted. */
+  earlier: EarlierCounts | undefined;
+  /** Settles, without an error, when their requests are counted; undefined: nothing is being counted. */
   private ratesLoading: Promise<void> | undefined;
 
   /**
@@ -177,12 +182,21 @@ export class MemoryLimiter extends Limiter {
       .finally(() => {
         this.ratesLoading = undefined;
       });
-    await Promise.all([...Array.from(periods, (per) => this.loadSpending(per, now)), this.ratesLoading]);
+    await Promise.all([
+      ...Array.from(periods, (per) => this.loadSpending(per, now)),
+      this.ratesLoading,
+      this.loadCountedNames(),
+    ]);
+  }
+
+  /** Loads the names of usage that former processes counted: the sums of the ledger include it. */
+  private async loadCountedNames(): Promise<void> {
+    for (const name of (await this.earlier?.countedNames(MAX_EXCHANGES)) ?? []) this.countedNames.addCounted(name);
   }
 
   /** Counts the requests of former processes against rates: those that arrived before this one began to count. */
   private async loadRates(now: number): Promise<void> {
-    for await (const { time, tokens, scopes } of this.usedBetween?.(now - RATE_SPAN, now) ?? []) {
+    for await (const { time, tokens, scopes } of this.earlier?.usedBetween(now - RATE_SPAN, now) ?? []) {
       const at = this.clock();
       for (const scope of scopes) {
         const counts = this.countsOf(scope);

@@ -1,7 +1,7 @@
 import { groupAndParents, limitScope } from "../core/limits.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { Ledger, type LedgerSum } from "./ledger.ts";
-import type { EarlierUse, SpendSince } from "./memory-limiter.ts";
+import type { EarlierCounts, EarlierUse, SpendSince } from "./memory-limiter.ts";
 
 /** Milliseconds to wait for rows being written: a request waits for them. */
 const FLUSH_TIMEOUT = 5000;
@@ -99,6 +99,15 @@ export async function* usedBetween(
     yield { time, tokens: Ledger.tokensOf(entry), scopes: scopesOf([key, group, model, target]) };
   }
 }
+
+/** Returns what former processes counted, those too whose journals a ledger is still reading. */
+export const earlierCounts = (ledger: () => Pick<Ledger, "recovered" | "entries" | "countedNames">): EarlierCounts => ({
+  usedBetween: (since, until) => usedBetween(ledger(), since, until),
+  countedNames: async (limit) => {
+    await ledger().recovered();
+    return ledger().countedNames(limit);
+  },
+});
 
 /** The groups of a sum that determine whose limits it counts for. */
 const SCOPE_GROUPS = ["key", "group", "model", "target"] as const;

@@ -96,6 +96,11 @@ export abstract class SqlLedger extends Ledger {
     return parseLastUsed(await this.ask({ text: lastUsedSql(this.keys), values: [JSON.stringify(keys)] }));
   }
 
+  override async countedNames(limit: number): Promise<readonly string[]> {
+    const rows = await this.ask({ text: "select name from usage_once order by time desc limit ?", values: [limit] });
+    return rows.map(({ name }) => String(name)).reverse();
+  }
+
   private async ask(query: SqlQuery): Promise<readonly Record<string, unknown>[]> {
     await this.flushBuffered();
     return this.queryRows(query);

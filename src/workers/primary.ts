@@ -25,7 +25,7 @@ import { MemoryLimiter, type SpendSince } from "../store/memory-limiter.ts";
 import { connectStores, runWithStores, type Stores } from "../store/open.ts";
 import { findCharges } from "../store/orphan-charges.ts";
 import { OrphanWatch } from "../store/orphan-watch.ts";
-import { spendSince, usedBetween } from "../store/spend.ts";
+import { earlierCounts, spendSince } from "../store/spend.ts";
 import { isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
 import { registerMergedKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary } from "./messages.ts";
@@ -114,7 +114,7 @@ export class Primary {
     const spendingSince: SpendSince = (since) =>
       this.orphans.readSums(() => this.readLedger((ledger) => spendSince(ledger)(since)));
     this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
-    this.limiter.usedBetween = (since, until) => usedBetween(this.stores.ledger, since, until);
+    this.limiter.earlier = earlierCounts(() => this.stores.ledger);
     this.limiter.onBudgetMark = this.marks.add;
     this.orphans = new OrphanWatch(this.limiter, {
       findCharges: (ids) => this.readLedger((ledger) => findCharges(ledger)(ids)),

@@ -255,3 +255,41 @@ for _, key in ipairs(redis.call('KEYS', '*:orphans')) do
   end
 end
 return count`;
+
+for (const workers of [1, 2])
+  t.test(`a background answer that a killed gateway counted is not counted again (workers: ${workers})`, async (t) => {
+    const upstream = await httpUpstream(({ method }, reply) => {
+      const done = method === "GET";
+      const usage = done ? { input_tokens: 9, output_tokens: 6, total_tokens: 15 } : null;
+      const answer = { id: "resp_1", object: "response", background: true, output: [], usage };
+      reply
+        .setHeader("content-type", "application/json")
+        .end(JSON.stringify({ ...answer, status: done ? "completed" : "queued" }));
+    });
+    t.teardown(() => upstream.close());
+    const yaml = `linger: off
+workers: ${workers}
+providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { targets: [p:x], price: { input: 1000, output: 1000 }, output: 100 } }
+limits: { default: { budget: { amount: $10/day, soft: true } } }
+`;
+    const first = await startProcess(t, yaml);
+    const created = await fetch(`${first.url}/v1/responses`, {
+      method: "POST",
+      headers: asking({ "content-type": "application/json", connection: "close" }),
+      body: '{"model":"m","input":"a","background":true}',
+    });
+    t.equal(created.status, 200, await created.text());
+    const poll = async ({ url }: GatewayProcess) => {
+      const answer = await fetch(`${url}/v1/responses/resp_1`, { headers: asking({ connection: "close" }) });
+      t.match(await answer.json(), { status: "completed" });
+    };
+    await poll(first);
+    await poll(first);
+    t.match(await budgetsOf(first), [{ spent: EACH }]);
+    await first.end("SIGKILL");
+    const next = await again(t, first, yaml);
+    await poll(next);
+    t.match(await budgetsOf(next), [{ spent: EACH }]);
+    t.equal(await spending(next), EACH);
+  });

@@ -3,7 +3,7 @@ import { runInNewContext } from "node:vm";
 import t from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
 import type { LimitLevel } from "../../src/core/limits.ts";
-import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
+import { type EarlierCounts, MemoryLimiter } from "../../src/store/memory-limiter.ts";
 import {
   granted,
   level,
@@ -105,6 +105,35 @@ t.test("earlier spending is loaded in advance, so that no request waits for it",
   t.equal(asked, 3);
 });
 
+const earlier = (
+  usedBetween: EarlierCounts["usedBetween"],
+  countedNames: EarlierCounts["countedNames"] = async () => [],
+): EarlierCounts => ({ usedBetween, countedNames });
+
+t.test("usage that counts once and that a former process counted is not counted again", async (t) => {
+  const key = [level("key", "ci", { budgets: [{ nano: 100, per: "day", soft: false }] })];
+  const limiter = new MemoryLimiter(
+    async () => new Map([["key:ci", 30]]),
+    new Calendar(),
+    () => {},
+    () => START,
+  );
+  limiter.earlier = earlier(
+    async function* () {},
+    async () => ["up resp_1"],
+  );
+  await limiter.prepare(["day"]);
+  for (const [id, once] of [
+    ["poll", "up resp_1"],
+    ["poll/1", "up resp_1"],
+    ["other", "up resp_2"],
+  ] as const) {
+    await limiter.reserve({ id, levels: key, maximum: { tokens: 0, cost: 0 }, minimum: { tokens: 0, cost: 0 } });
+    limiter.settle(id, { tokens: 0, cost: 20, once });
+  }
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 50 }] }]);
+});
+
 t.test("requests of a former process count against rates for the rest of their minute", async (t) => {
   const key = [level("key", "ci", { rpm: 3, tpm: 100 })];
   let now = START;
@@ -117,12 +146,12 @@ t.test("requests of a former process count against rates for the rest of their m
   );
   const scopes = ["key:ci", "all"];
   const spans: number[][] = [];
-  limiter.usedBetween = async function* (...span) {
+  limiter.earlier = earlier(async function* (...span) {
     spans.push(span);
     yield { time: START - 60_000, tokens: 50, scopes };
     yield { time: START - 10_000, tokens: 30, scopes };
     yield { time: START - 1000, tokens: 0, scopes: ["key:other"] };
-  };
+  });
   await limiter.prepare([]);
   t.same(spans, [[START - 61_000, START]], "only those before it counts itself");
   const rates = async () =>
@@ -144,10 +173,10 @@ t.test("requests with rates wait until those of a former process are counted, an
   );
   let count = () => {};
   const counted = new Promise<void>((done) => (count = done));
-  limiter.usedBetween = async function* () {
+  limiter.earlier = earlier(async function* () {
     await counted;
     yield { time: START, tokens: 0, scopes: ["key:ci"] };
-  };
+  });
   const prepared = limiter.prepare([]);
   const reserve = (id: string, limits: LimitLevel["limits"]) =>
     limiter.reserve({
@@ -161,9 +190,9 @@ t.test("requests with rates wait until those of a former process are counted, an
   count();
   await prepared;
   t.match(await waiting, { excess: { limit: "rpm" } });
-  limiter.usedBetween = () => {
+  limiter.earlier = earlier(() => {
     throw new Error("the ledger is away");
-  };
+  });
   await limiter.prepare([]);
   t.match(reserve("c", { rpm: 2 }), { grant: {} }, "unknown ones refuse nothing");
 });

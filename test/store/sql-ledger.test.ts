@@ -15,6 +15,7 @@ t.test("every query includes the rows that are buffered; a page of what is store
     sums: (ledger) => ledger.sums({ by: ["key"] }),
     speeds: (ledger) => ledger.speeds({}),
     failures: async (ledger) => (await ledger.failures({})).exchanges,
+    countedNames: (ledger) => ledger.countedNames(1),
     lastUsed: async (ledger) => [...(await ledger.lastUsed(["k"]))],
     reach: async (ledger) => ((await ledger.reach({ key: "k" }, 1)) === undefined ? [] : ["found"]),
   };
@@ -23,7 +24,9 @@ t.test("every query includes the rows that are buffered; a page of what is store
     t.teardown(() => database.close());
     const ledger = new SqliteLedger(database);
     ledger.appendRow(
-      entryToRow(entry({ id: "1", time, key: "k", outcome: name === "failures" ? "failed" : "completed" })),
+      entryToRow(
+        entry({ id: "1", time, key: "k", outcome: name === "failures" ? "failed" : "completed", once: "up resp_1" }),
+      ),
     );
     t.same(await ledger.page({}), []);
     t.match(await query(ledger), { length: 1 }, name);

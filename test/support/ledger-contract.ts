@@ -89,6 +89,21 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
     );
   });
 
+  t.test("names of usage that counts once are known, the newest of them with the oldest first", async (t) => {
+    const { ledger } = await open(t);
+    t.same(await ledger.countedNames(9), []);
+    for (const [at, once] of [
+      [3, "p resp_3"],
+      [1, "p resp_1"],
+      [2, "p resp_2"],
+      [4, "p resp_1"],
+    ] as const)
+      ledger.append(entry({ id: `at${at}`, time: DAY + at, once }));
+    ledger.append(entry());
+    t.same(await ledger.countedNames(9), ["p resp_1", "p resp_2", "p resp_3"]);
+    t.same(await ledger.countedNames(2), ["p resp_2", "p resp_3"]);
+  });
+
   t.test("rows keep group and tags as they were, and sums go by them", async (t) => {
     const { ledger } = await open(t);
     const search = { group: "acme/research", tags: { team: "search", env: "test" } };

@@ -241,6 +241,10 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return (await this.request({ type: "lastUsed", keys })) as Map<string, number>;
   }
 
+  override async countedNames(limit: number): Promise<readonly string[]> {
+    return (await this.request({ type: "countedNames", limit })) as readonly string[];
+  }
+
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await withTimeout(FLUSH_TIMEOUT, this.flush()).catch(() => {});
     // The journals first: a row may move from there into the store meanwhile, but never back.

@@ -27,6 +27,7 @@ export type LedgerRequest =
   | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
   | { type: "failures"; span: LedgerSpan }
   | { type: "lastUsed"; keys: readonly string[] }
+  | { type: "countedNames"; limit: number }
   | { type: "page"; span: LedgerRows; after: RowCursor | undefined }
   /** Asks for the time (Unix milliseconds) before which rows have been deleted; 0: never. */
   | { type: "prunedBefore" }

@@ -85,6 +85,8 @@ class WorkerLedger {
         return this.store.ledger.failures(ask.span);
       case "lastUsed":
         return this.store.ledger.lastUsed(ask.keys);
+      case "countedNames":
+        return this.store.ledger.countedNames(ask.limit);
       case "page":
         return this.store.ledger.page(ask.span, ask.after);
       case "prunedBefore":
