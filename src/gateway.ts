@@ -24,7 +24,7 @@ import type { SocketAddress } from "./downstream/listener.ts";
 import type { RunningExchange } from "./downstream/running-exchanges.ts";
 import { Downstream, type ServerLimits } from "./downstream/server.ts";
 import type { StopTimeouts } from "./downstream/server-stop.ts";
-import { CONVERSATIONS_TOPIC, Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
+import { CONVERSATIONS_TOPIC, COUNTED_TOPIC, Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
 import { LatePrices } from "./late-prices.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
 import type { MetricJson } from "./metrics/families.ts";
@@ -137,6 +137,8 @@ export class Gateway {
     shared.peers?.subscribe(CONVERSATIONS_TOPIC, (_key, news) =>
       this.serving.upstreams.health.applyRemoteConversation(news),
     );
+    shared.peers?.subscribe(COUNTED_TOPIC, (_key, name) => metrics.exchanges.addCountedName(name));
+    metrics.exchanges.onCountedName = (name) => shared.peers?.publish(COUNTED_TOPIC, name.slice(-2), name);
   }
 
   /** @throws ConfigError, PluginError, or the system's error for a file or port; everything is closed then */

@@ -86,6 +86,11 @@ export const HEALTH_TOPIC = topic<HealthNews>("health");
  * keeps a limited number of them for workers that start later.
  */
 export const CONVERSATIONS_TOPIC = topic<ConversationNews>("conversations");
+/**
+ * Names of usage that counts once and has been counted, sent between workers. The key is a part of the name, so that the primary
+ * keeps a limited number of them for workers that start later.
+ */
+export const COUNTED_TOPIC = topic<string>("counted");
 /** Whether the provider or target of that name is switched off, sent between workers. */
 export const SWITCHES_TOPIC = topic<boolean>("switches");
 

@@ -112,6 +112,9 @@ export class ExchangeMetrics {
   /** Callers with a label of their own, as last seen; undefined: their key has changed since. */
   private readonly labelledCallers = new Map<string, Caller | undefined>();
 
+  /** Called with the name of each usage that is counted once, for other processes. */
+  onCountedName: (name: string) => void = () => {};
+
   /** Callers that have sent requests since the last change of their key, of the first keys. */
   get callers(): Caller[] {
     return [...this.labelledCallers.values()].filter((caller) => caller !== undefined);
@@ -120,6 +123,11 @@ export class ExchangeMetrics {
   /** Forgets what is known of a caller, whose key has changed. @param id of the key */
   forgetCaller(id: string): void {
     for (const [name, caller] of this.labelledCallers) if (caller?.id === id) this.labelledCallers.set(name, undefined);
+  }
+
+  /** Notes that another process has counted the usage of that name. */
+  addCountedName(name: string): void {
+    this.countedNames.addCounted(name);
   }
 
   /** Counts an exchange that has ended. */
@@ -177,9 +185,10 @@ export class ExchangeMetrics {
       return;
     }
     if (charge.estimated === true) this.families.estimated.labels().value++;
-    // `countOnce` returns NO_CHARGE for a charge that was counted before.
-    const counted = charge.once === undefined ? charge : this.countedNames.countOnce(charge);
-    if (counted === NO_CHARGE) return;
+    if (charge.once !== undefined) {
+      if (this.countedNames.countOnce(charge) === NO_CHARGE) return;
+      this.onCountedName(charge.once);
+    }
     const { usage: settled, priced = 0 } = charge;
     if (settled) series.countTokens(settled);
     if (priced > 0) series.cost(caller ? this.keyLabel(caller) : "").value += priced / 1e9;

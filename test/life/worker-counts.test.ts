@@ -3,6 +3,7 @@ import t from "tap";
 import { asking } from "../support/gateway.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
+import { httpUpstream } from "../support/upstream.ts";
 
 /** Sends one request over a connection of its own, so that all workers get some. */
 function ask({ url }: GatewayProcess): Promise<void> {
@@ -50,5 +51,36 @@ models: { echo: { targets: [demo:echo] } }
     return (await gateway.ready())?.body["workers"] === "2 of 2" && gateway.text.includes("a worker has died");
   }, "successors of the killed workers");
   t.same(await counted(gateway), before);
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("a background answer that several workers fetch counts once", async (t) => {
+  const upstream = await httpUpstream(({ method }, reply) => {
+    const done = method === "GET";
+    const usage = done ? { input_tokens: 9, output_tokens: 6, total_tokens: 15 } : null;
+    const answer = { id: "resp_1", object: "response", background: true, output: [], usage };
+    reply
+      .setHeader("content-type", "application/json")
+      .end(JSON.stringify({ ...answer, status: done ? "completed" : "queued" }));
+  });
+  t.teardown(() => upstream.close());
+  const gateway = await startProcess(
+    t,
+    `workers: 2
+linger: 50ms
+providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { targets: [p:x], price: { input: 1000, output: 1000 } } }
+`,
+  );
+  const headers = asking({ "content-type": "application/json", connection: "close" });
+  const body = '{"model":"m","input":"a","background":true}';
+  await (await fetch(`${gateway.url}/v1/responses`, { method: "POST", headers, body })).text();
+  const fetchIt = async () => (await fetch(`${gateway.url}/v1/responses/resp_1`, { headers })).text();
+  const metrics = async () => (await fetch(`${gateway.admin}/metrics`)).text();
+  await fetchIt();
+  // The other worker hears of it before it gets a connection that arrives after this.
+  await metrics();
+  for (let i = 0; i < 12; i++) await fetchIt();
+  t.match(await metrics(), /^gateway_tokens_total\{.*type="in".*\} 9$/m);
   t.equal(await gateway.end(), 0);
 });

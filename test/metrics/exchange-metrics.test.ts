@@ -63,7 +63,12 @@ t.test(
     const metrics = new ExchangeMetrics();
     const usage = { in: { total: 9, write: { "5m": 2, "1h": 3 } }, out: { total: 4 }, raw: undefined };
     const charge = { tokens: 13, cost: 5e9, priced: 5e9, once: "up resp_1", usage };
+    const names: string[] = [];
+    metrics.onCountedName = (name) => names.push(name);
     for (let i = 0; i < 2; i++) metrics.countExchange(exchange({ attempts: [{ target, status: 200 }], charge }));
+    t.same(names, ["up resp_1"], "other processes hear of it");
+    metrics.addCountedName("up resp_2");
+    metrics.countExchange(exchange({ attempts: [{ target, status: 200 }], charge: { ...charge, once: "up resp_2" } }));
     metrics.countExchange(exchange({ dryRun: { notes: [] }, attempts: [{ target, status: 200 }], charge }));
     t.same(
       told(metrics, "gateway_tokens_total").map(({ labels, value }) => [labels["type"], value]),
@@ -74,7 +79,7 @@ t.test(
       ],
     );
     t.same(told(metrics, "gateway_upstream_cost_usd_total"), [{ labels: { target: "up:fine" }, value: 5 }]);
-    t.equal(told(metrics, "gateway_requests_total")[0]?.value, 2);
+    t.equal(told(metrics, "gateway_requests_total")[0]?.value, 3);
   },
 );
 
