@@ -66,7 +66,7 @@ export const BodySchema = z.strictObject({
 export const AnswersSchema = z.strictObject({
   memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
     .describe(
-      "Maximum memory for answers of providers that are buffered, like 256MiB: incomplete events, whole answers that are translated or read by plugins, and what translated streams keep (reasoning and arguments; from Gemini providers, and for Gemini and Responses clients, all text); what exceeds 64 KiB of each. Those of one key, or of one client network without a key, may have half of it. Each of several `workers` has its share, but at least 128MiB of it.",
+      "Maximum memory for answers of providers that are buffered, like 256MiB: incomplete events, whole answers that are translated or read by plugins, and what translated streams keep: reasoning, arguments of calls, and all text where a protocol repeats it at the end; what exceeds 64 KiB of each. Those of one key, or of one client network without a key, may have half of it. Each of several `workers` has its share, but at least 128MiB of it.",
     )
     .prefault("256MiB"),
   event: quantity(parseSize, "16MiB, 1MB or 512KiB")
