@@ -41,9 +41,16 @@ export function restoreId(id: string): string {
  */
 export function unusedId(id: string, used: Pick<ReadonlySet<string>, "has" | "size">): string {
   let unused = id;
-  for (let n = used.size; used.has(unused); n++)
-    unused = /:\d+$/.test(id) ? id.replace(/\d+$/, String(n)) : `${id}_${n}`;
+  // The steps double: a client that has taken many numbers in a row would have all of them counted again for each call.
+  for (let n = used.size, step = 1; used.has(unused); n += step, step *= 2) unused = withNumber(id, n);
   return unused;
+}
+
+/** Returns an id with another number at its end. */
+function withNumber(id: string, n: number): string {
+  // Found from the end: a pattern would search an id of a million digits from each of them.
+  const digits = id.lastIndexOf(":") + 1;
+  return digits > 0 && /^\d+$/.test(id.slice(digits)) ? id.slice(0, digits) + n : `${id}_${n}`;
 }
 
 /** Returns a generator of call ids for a response whose vendor gives none: `call_<seed>_<n>`, the same for the same response. */

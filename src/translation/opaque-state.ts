@@ -36,18 +36,20 @@ export function placeState(conversation: Conversation): void {
   const emptied = new Set<Turn>();
   for (const [i, turn] of conversation.turns.entries()) {
     if (!turn.parts.some(isMisplacedState)) continue;
-    const parts: Part[] = [];
+    const placed = new PlacedParts();
     for (const [j, part] of turn.parts.entries()) {
       const opaque = part.kind === "reasoning" ? part.opaque : undefined;
-      if (opaque?.on === undefined) parts.push(part);
-      else if (opaque.on === "reasoning") placeThoughtState(parts, part as Reasoning);
+      if (opaque?.on === undefined) placed.add(part);
+      else if (opaque.on === "reasoning") placed.addThoughtState(part as Reasoning);
       else {
-        parts.push(...readableThoughts(part as Reasoning, opaque));
+        for (const thought of readableThoughts(part as Reasoning, opaque)) placed.add(thought);
         if (opaque.on !== "text")
           attachState("call" in opaque.on ? calls.get(restoreId(opaque.on.call)) : media.get(opaque.on.media), opaque);
-        else attachToText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);
+        else if (!attachToText(turn, j + 1, conversation.turns[i + 1], opaque))
+          placed.add({ kind: "text", text: "", opaque: withoutOwner(opaque), at: part.at });
       }
     }
+    const parts = placed.end();
     if (parts.length === 0 && turn.parts.length > 0) emptied.add(turn);
     turn.parts = parts;
   }
@@ -91,17 +93,35 @@ function attachState(part: ToolCall | Media | undefined, opaque: Opaque): void {
   if (part) part.opaque ??= withoutOwner(opaque);
 }
 
-/**
- * Puts reasoning's state back to its reasoning before the texts that precede the state; before these texts if the client sends no
- * reasoning.
- * @param parts the turn's parts before the state
- */
-function placeThoughtState(parts: Part[], part: Reasoning): void {
-  const index = parts.findLastIndex(({ kind }) => kind !== "text") + 1;
-  const opaque = withoutOwner(part.opaque as Opaque);
-  const thought = parts[index - 1];
-  if (thought?.kind === "reasoning" && !thought.opaque) parts[index - 1] = { ...thought, opaque };
-  else parts.splice(index, 0, { ...part, opaque });
+/** The parts of a turn whose state is being placed. Each is moved once, however many pieces of state there are. */
+class PlacedParts {
+  private readonly parts: Part[] = [];
+  /** The texts at the end. */
+  private texts: Part[] = [];
+
+  add(part: Part): void {
+    if (part.kind === "text") this.texts.push(part);
+    else this.end().push(part);
+  }
+
+  /**
+   * Puts reasoning's state back to its reasoning before the texts that precede the state; before these texts if the client sends no
+   * reasoning.
+   */
+  addThoughtState(part: Reasoning): void {
+    const { parts } = this;
+    const opaque = withoutOwner(part.opaque as Opaque);
+    const thought = parts.at(-1);
+    if (thought?.kind === "reasoning" && !thought.opaque) parts[parts.length - 1] = { ...thought, opaque };
+    else parts.push({ ...part, opaque });
+  }
+
+  /** Returns all parts. */
+  end(): Part[] {
+    for (const text of this.texts) this.parts.push(text);
+    this.texts = [];
+    return this.parts;
+  }
 }
 
 /** The assistant's media by key, indexed on first use. */
@@ -124,22 +144,25 @@ class MediaByKey {
   }
 }
 
-/** Attaches state to the next text of the response; where there is none it belonged to an empty text. */
-function attachToText(
-  laterParts: readonly Part[],
-  nextTurn: Turn | undefined,
-  reasoning: Reasoning,
-  parts: Part[],
-): void {
-  const opaque = withoutOwner(reasoning.opaque as Opaque);
-  const following = nextTurn?.role === "assistant" ? [...laterParts, ...nextTurn.parts] : laterParts;
-  // Another piece of state before it has a text of its own.
-  const index = following.findIndex(({ kind }) => kind === "text" || kind === "tool_call");
-  const text = following[index];
-  const between = following.slice(0, Math.max(0, index));
-  const hasOtherState = between.some((part) => part.kind === "reasoning" && part.opaque?.on === "text");
-  if (text?.kind === "text" && !hasOtherState && text.opaque === undefined) text.opaque = opaque;
-  else parts.push({ kind: "text", text: "", opaque, at: reasoning.at });
+/**
+ * Attaches state to the next text of the response. Returns false where there is none: the state belonged to an empty text.
+ * @param from the part of the turn after the state
+ */
+function attachToText({ parts }: Turn, from: number, nextTurn: Turn | undefined, opaque: Opaque): boolean {
+  const next = textOrEnd(parts, from) ?? (nextTurn?.role === "assistant" ? textOrEnd(nextTurn.parts, 0) : undefined);
+  if (next?.kind !== "text" || next.opaque !== undefined) return false;
+  next.opaque = withoutOwner(opaque);
+  return true;
+}
+
+/** Returns the first text at or after a part; or a call or the state of another text, if that comes before. */
+function textOrEnd(parts: readonly Part[], from: number): Part | undefined {
+  for (let i = from; i < parts.length; i++) {
+    const part = parts[i] as Part;
+    const isOtherState = part.kind === "reasoning" && part.opaque?.on === "text";
+    if (part.kind === "text" || part.kind === "tool_call" || isOtherState) return part;
+  }
+  return undefined;
 }
 
 /** Reports whether opaque state was created by its reader, or came from the client in the reader's own protocol. */

@@ -1,6 +1,7 @@
 import t from "tap";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
 import { callIds, PrefixKey, restoreId, safeId, TextKey, unusedId } from "../../src/translation/ids.ts";
+import { runLinear } from "../support/linear-work.ts";
 
 t.test("an id that every protocol accepts stays unchanged", async (t) => {
   for (const id of ["call_1", "toolu_01-x", "a".repeat(64)]) t.equal(safeId(id), id);
@@ -137,4 +138,17 @@ t.test("an id that is used already is changed to one that is not", (t) => {
   t.equal(unusedId("a", new Set(["a", "a_2"])), "a_3");
   t.equal(unusedId("functions.f:0", new Set(["functions.f:0", "functions.f:2"])), "functions.f:3");
   t.end();
+});
+
+t.test("an unused id is found in linear time, however many are used and however long they are", async (t) => {
+  const count = 200_000;
+  const used = new Set(Array.from({ length: count }, (_, n) => `a_${count + n}`));
+  used.add("a");
+  runLinear(() => {
+    for (let n = 0; n < count; n++) used.add(unusedId("a", used));
+  });
+  t.equal(used.size, 2 * count + 1);
+  const digits = "1".repeat(1_000_000);
+  runLinear(() => t.equal(unusedId(`${digits}:0`, new Set([`${digits}:0`])), `${digits}:1`));
+  runLinear(() => t.equal(unusedId(digits, new Set([digits])), `${digits}_1`));
 });

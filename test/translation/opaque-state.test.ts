@@ -3,6 +3,7 @@ import type { Conversation, Part, Reasoning, Tool, Turn } from "../../src/transl
 import type { Opaque } from "../../src/translation/events.ts";
 import { TextKey } from "../../src/translation/ids.ts";
 import { keepReadable, placeState } from "../../src/translation/opaque-state.ts";
+import { runLinear } from "../support/linear-work.ts";
 
 const assistant = (...parts: Part[]): Turn => ({ role: "assistant", parts, at: "a" });
 const user = (...parts: Part[]): Turn => ({ role: "user", parts, at: "u" });
@@ -107,6 +108,25 @@ t.test("where no text follows it was on an empty one", async (t) => {
   t.same(placed(assistant(carrying("x", "text"), carrying("y", "text"), text("b"))), [
     [empty("x"), { ...text("b"), opaque: opaque("y") }],
   ]);
+});
+
+t.test("a client may repeat state any number of times: placing it takes linear time", async (t) => {
+  const many = (make: () => Part): Part[] => Array.from({ length: 200_000 }, make);
+  const onText = opaque("x");
+  runLinear(() => {
+    const [parts] = placed({ ...assistant(), parts: [...many(() => carrying("x", "text")), text("hi")] });
+    t.equal(parts?.length, 200_000);
+    t.match(parts?.slice(-2), [
+      { text: "", opaque: onText },
+      { text: "hi", opaque: onText },
+    ]);
+  });
+  runLinear(() => {
+    const states = many(() => carrying("x", "reasoning"));
+    const [parts] = placed({ ...assistant(), parts: [...many(() => text("hi")), ...states] });
+    t.equal(parts?.length, 400_000);
+    t.same(parts?.slice(199_999, 200_001), [carrying("x"), text("hi")]);
+  });
 });
 
 t.test("reasoning with its own state stays in place", async (t) => {

@@ -1,7 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import {
   asObject,
-  asText,
   type Conversation,
   dropUndefined,
   type EncodeContext,
@@ -142,6 +141,11 @@ class ChatMessageWriter {
   private reasoningMembers(parts: readonly Part[]): JsonObject {
     const members: JsonObject = {};
     const details: JsonObject[] = [];
+    // Joined once: each of thousands of thoughts would otherwise copy all before it.
+    const paragraphs: { [member in "reasoning" | "reasoning_content"]: string[] } = {
+      reasoning: [],
+      reasoning_content: [],
+    };
     for (const part of parts) {
       if (part.kind !== "reasoning") continue;
       const { opaque } = part;
@@ -154,8 +158,10 @@ class ChatMessageWriter {
         const member = textMember(entry);
         details.push({ ...(text && member ? { [member]: text } : {}), ...entry });
       } else if (opaque.kind === "reasoning" || opaque.kind === "reasoning_content")
-        members[opaque.kind] = [asText(members[opaque.kind]), opaque.data || text].filter(Boolean).join("\n\n");
+        paragraphs[opaque.kind].push(opaque.data || text || "");
     }
+    for (const [name, texts] of Object.entries(paragraphs))
+      if (texts.length > 0) members[name] = texts.filter((text) => text !== "").join("\n\n");
     if (details.length > 0) members["reasoning_details"] = details;
     return members;
   }

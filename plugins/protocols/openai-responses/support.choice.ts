@@ -86,11 +86,12 @@ function writeNamed({ name, custom, server }: NamedChoice, tools: readonly Tool[
 }
 
 function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[], context: EncodeContext): JsonObject {
+  const kinds = new Map(tools.toReversed().map((tool) => ["name" in tool ? tool.name : undefined, tool.kind]));
   const allowed = names.map((name) => {
-    const tool = tools.find((candidate) => "name" in candidate && candidate.name === name);
+    const kind = kinds.get(name);
     // The vendor's tools have only their type as a name.
-    if (name === "web_search" || tool?.kind === "server") return { type: name };
-    return { type: tool?.kind === "custom" ? "custom" : "function", name: fitName(name, context.names) };
+    if (name === "web_search" || kind === "server") return { type: name };
+    return { type: kind === "custom" ? "custom" : "function", name: fitName(name, context.names) };
   });
   return { type: "allowed_tools", mode: required ? "required" : "auto", tools: allowed };
 }

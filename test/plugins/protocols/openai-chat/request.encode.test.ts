@@ -7,6 +7,7 @@ import type { Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { terms } from "./fixture.ts";
 
 const { request } = openaiChat.translation as Translation;
@@ -514,4 +515,15 @@ t.test("a mark for the whole prompt sets only its duration", async (t) => {
     [{}, { ttl: "5m" } as const].map((cache) => write({ cache }).body["prompt_cache_options"]),
     [undefined, undefined],
   );
+});
+
+t.test("very many thoughts are joined in linear time", async (t) => {
+  const opaque: Opaque = { protocol: "openai-chat", account: "one", kind: "reasoning_content", data: "t".repeat(1000) };
+  const thoughts = Array.from({ length: 60_000 }, (): Part => ({ kind: "reasoning", at: "thought", opaque }));
+  const { encode } = request;
+  const conversation: Conversation = {
+    ...{ protocol: "another", task: "generate", stream: false, tools: [], uses: [] },
+    turns: [turn("assistant", ...thoughts, text("Hi"))],
+  };
+  runLinear(() => t.ok(runAtOnce(encode(conversation, terms())).body.length > 60_000_000));
 });

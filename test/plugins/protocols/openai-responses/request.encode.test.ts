@@ -661,6 +661,15 @@ t.test("the vendor's own tools are written back, another vendor's are not", asyn
   t.same(writeTools([server("openai-responses"), server("gemini")]).tools, [{ type: "s", x: 1 }]);
 });
 
+t.test("very many tools are found for a choice among them in linear time", async (t) => {
+  const names = Array.from({ length: 200_000 }, (_, n) => `f${n}`);
+  const tools = [...names.map((name) => named(name)), named("f1", { kind: "custom" })];
+  runLinear(() => {
+    const { choice } = writeTools(tools, { mode: "allowed", required: false, names });
+    t.same((choice as { tools: unknown[] }).tools[1], { type: "function", name: "f1" });
+  });
+});
+
 t.test("a cache mark is not allowed on a tool", async (t) => {
   t.same(writeTools([named("f", { cache: {} })]).dropped, ["f"]);
 });
