@@ -362,16 +362,17 @@ class ItemDecoder {
   }
 
   /**
-   * Ends the response: decodes items that only the last event contains, and closes those without an end. They are matched by
-   * order and type, not by id, because vendors change ids in mid-stream [F: OpenRouter, Copilot].
+   * Ends the response: decodes items that only the last event contains, and closes those without an end. They are matched by their
+   * order among those of a type, not by id, because vendors change ids in mid-stream [F: OpenRouter, Copilot]. Items of other types
+   * may be missing there, or come in another order.
    */
   completeOutput(output: readonly unknown[], out: Event[]): void {
     const decodedItems = [...this.items.values()].sort((a, b) => a.index - b.index);
     let nextIndex = (decodedItems.at(-1)?.index ?? -1) + 1;
-    let position = 0;
+    const unmatched = Map.groupBy<unknown, IncomingItem>(decodedItems.toReversed(), ({ type }) => type);
     for (const value of output) {
       const json = asObject(value) ?? {};
-      const item = decodedItems[position]?.type === json["type"] ? decodedItems[position++] : undefined;
+      const item = unmatched.get(json["type"])?.pop();
       if (!item?.done) this.completeItem(item?.index ?? nextIndex++, json, out);
     }
     for (const item of decodedItems) if (!item.done) this.completeItem(item.index, { type: item.type }, out);

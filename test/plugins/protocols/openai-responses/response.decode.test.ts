@@ -261,6 +261,18 @@ const short = (events: readonly Event[]) =>
     return event.type;
   });
 
+t.test("a last event that lacks items of the stream, or has them in another order, repeats nothing", async (t) => {
+  const reasoning = { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm" }] };
+  const [hello, more] = [message(uses("Hello")), { ...message(uses(" there")), id: "msg_2" }];
+  const streamed = [created, done(0, reasoning), done(1, hello)];
+  const expected = short(decoded([...streamed, completed([reasoning, hello])]));
+  t.same(expected.slice(-3), ["open 1 text", "1 Hello", "close 1"]);
+  for (const output of [[hello], [hello, reasoning], [reasoning]])
+    t.same(short(decoded([...streamed, completed(output)])), expected);
+  const ended = short(decoded([...streamed, completed([hello, more])]));
+  t.same(ended, [...expected, "open 2 text", "2  there", "close 2"], "one that was not streamed is added");
+});
+
 t.test("reasoning has the parts of its summary, its text, and the state to return", async (t) => {
   const item = {
     type: "reasoning",
