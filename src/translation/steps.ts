@@ -78,9 +78,12 @@ const last: { large: Promise<unknown>; huge: Promise<unknown> } = { large: Promi
 export function oneAtATime<Result>(bytes: number, work: () => Promise<Result>): Promise<Result> {
   const kind = bytes < HUGE_BODY_BYTES ? "large" : "huge";
   const result = last[kind].then(work);
-  last[kind] = result.catch(() => {});
+  // Without the result: it would stay in memory until the next large body.
+  last[kind] = result.then(noResult, noResult);
   return result;
 }
+
+const noResult = (): void => {};
 
 /** Returns a list in parts of so many elements; any other value as it is. */
 function* partsOf(value: unknown, length: number): Iterable<unknown> {

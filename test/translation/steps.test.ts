@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import t from "tap";
 import type { TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
@@ -22,6 +24,7 @@ import { RawJson, writeJson } from "../../src/wire/exact.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { SAY } from "../support/tiny.ts";
 import { SPOKEN } from "../support/translations.ts";
+import { until } from "../support/until.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
 function* counting(to: number, fails = false): Steps<number> {
@@ -111,6 +114,22 @@ t.test("work on a large body does not wait for that on a huge one, which may tak
   t.equal(await oneAtATime(LARGE_BODY_BYTES, async () => "large"), "large");
   huge.resolve("huge");
   t.equal(await begun, "huge");
+});
+
+t.test("the result of such work is not kept", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const answers: WeakRef<object>[] = [];
+  for (const bytes of [LARGE_BODY_BYTES, 64 << 20])
+    await oneAtATime(bytes, async () => {
+      const answer = {};
+      answers.push(new WeakRef(answer));
+      return answer;
+    });
+  await until(() => {
+    collect();
+    return answers.every((answer) => answer.deref() === undefined);
+  }, "the end of both answers");
 });
 
 const COUNT = 4000;
