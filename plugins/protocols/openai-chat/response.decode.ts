@@ -578,11 +578,13 @@ class ThoughtReader {
   private addDetail(text: string): void {
     if (this.texts.length === 0 && this.repeated > 0 && this.plain.startsWith(PARAGRAPH, this.repeated))
       this.repeated += PARAGRAPH.length;
-    const repeats = this.texts.length === 0 || this.unsent !== "";
+    const mayRepeat = this.texts.length === 0 || this.unsent !== "";
     const pending = this.unsent + text;
     this.texts.push(text);
-    this.unsent = repeats && this.plain.startsWith(pending, this.repeated) ? pending : "";
-    if (this.unsent === "") this.emit(pending);
+    // What is unsent has been compared: comparing all of it with each piece would take quadratic time.
+    const repeats = mayRepeat && this.plain.startsWith(text, this.repeated + this.unsent.length);
+    this.unsent = repeats ? pending : "";
+    if (!repeats) this.emit(pending);
   }
 
   /** Whether the open block came as `reasoning_content` or `reasoning`, with this text: an entry with it is its state. */

@@ -45,6 +45,7 @@ interface WrittenBlock {
 /** A reasoning, kept until its choice ends: its envelope must be written with its text, in one piece. */
 interface WrittenThought {
   texts: string[];
+  hasText: boolean;
   /** The last part of its summary. */
   part: number;
   summary: boolean;
@@ -63,6 +64,8 @@ interface WrittenChoice {
   content: number;
   hasRefusal: boolean;
   thoughts: WrittenThought[];
+  /** Whether any of them has text. */
+  hasThoughtText: boolean;
   annotations: JsonObject[];
   images: JsonObject[];
 }
@@ -148,6 +151,7 @@ abstract class ChatDeltaWriter {
         content: 0,
         hasRefusal: false,
         thoughts: [],
+        hasThoughtText: false,
         annotations: [],
         images: [],
       };
@@ -180,8 +184,7 @@ abstract class ChatDeltaWriter {
         if (event.opaque) block.stateEntry = addStateEntry(choice, { ...event.opaque, on: "text" });
         break;
       case "reasoning":
-        block.thought = { texts: [], part: 0, summary: event.summary === true, redacted: event.redacted === true };
-        choice.thoughts.push(block.thought);
+        block.thought = addThought(choice, { summary: event.summary === true, redacted: event.redacted === true });
         break;
       case "tool_call":
         this.call(block, event);
@@ -243,7 +246,9 @@ abstract class ChatDeltaWriter {
     const { choice, kind, thought } = block;
     if (thought) {
       // Separate reasonings are paragraphs in `reasoning_content`; their entries in `reasoning_details` are unchanged.
-      const startsParagraph = event.text !== "" && !hasText(thought) && choice.thoughts.some(hasText);
+      const isFirst = event.text !== "" && !thought.hasText;
+      const startsParagraph = isFirst && choice.hasThoughtText;
+      if (isFirst) thought.hasText = choice.hasThoughtText = true;
       const text = appendThought(thought, event);
       this.add(choice, `"reasoning_content":${JSON.stringify(startsParagraph ? `\n\n${text}` : text)}`);
       return;
@@ -325,14 +330,18 @@ abstract class ChatDeltaWriter {
   }
 }
 
-/** Adds state that is on a call or text to the reasoning, for clients that keep none on calls or texts. */
-function addStateEntry(choice: WrittenChoice, opaque: Opaque): WrittenThought {
-  const thought: WrittenThought = { texts: [], part: 0, summary: false, redacted: true, opaque };
-  choice.thoughts.push(thought);
+function addThought(
+  { thoughts }: WrittenChoice,
+  members: Pick<WrittenThought, "summary" | "redacted" | "opaque">,
+): WrittenThought {
+  const thought = { texts: [], hasText: false, part: 0, ...members };
+  thoughts.push(thought);
   return thought;
 }
 
-const hasText = ({ texts }: WrittenThought): boolean => texts.some((text) => text !== "");
+/** Adds state that is on a call or text to the reasoning, for clients that keep none on calls or texts. */
+const addStateEntry = (choice: WrittenChoice, opaque: Opaque): WrittenThought =>
+  addThought(choice, { summary: false, redacted: true, opaque });
 
 /** Appends text to a reasoning and returns it; parts of a summary are paragraphs. */
 function appendThought(thought: WrittenThought, { text, part }: EventOf<"text">): string {

@@ -3,6 +3,7 @@ import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { chunk, context, frameOf, only, source, streamed, written } from "./fixture.ts";
 
 const readDeltas = (...deltas: object[]): Event[] =>
@@ -42,6 +43,21 @@ t.test(
     }
   },
 );
+
+t.test("reasoning that entries repeat in very many pieces is compared in linear time", async (t) => {
+  const count = 100_000;
+  const many = (delta: object) => Array.from({ length: count }, () => frameOf(chunk(delta)));
+  const frames = [
+    ...many({ reasoning: "hmm" }),
+    ...many({ reasoning_details: [{ type: "reasoning.text", index: 0, text: "hmm" }] }),
+    frameOf(chunk({}, "stop")),
+  ];
+  runLinear(() => {
+    const events = streamed(openaiChat.translation as Translation, frames);
+    t.equal(only(events, "text").length, count);
+    t.match(events.at(-1), { type: "end" });
+  });
+});
 
 const said = (events: readonly Event[]): string =>
   only(events, "text")

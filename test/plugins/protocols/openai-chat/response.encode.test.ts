@@ -5,6 +5,7 @@ import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { sample } from "../../../support/sample.ts";
@@ -544,4 +545,18 @@ t.test("of any answer the SDK accumulates the stream to what is written whole", 
     if (!same) different.push(JSON.stringify(events));
   }
   t.same(different, []);
+});
+
+t.test("very many thoughts, some without text, are written in linear time", async (t) => {
+  const count = 100_000;
+  const thought = (block: number, text: string): Event[] => [
+    { type: "open", block, choice: 0, kind: "reasoning", redacted: text === "" },
+    { type: "text", block, text },
+    { type: "close", block },
+  ];
+  const events = Array.from({ length: 2 * count }, (_, n) => thought(n, n < count ? "" : "hm")).flat();
+  runLinear(() => {
+    const deltas = chunks([start, ...events, ...end()]).map(({ choices }) => choices[0]?.delta["reasoning_content"]);
+    t.same(deltas.filter((text) => text).slice(0, 2), ["hm", "\n\nhm"]);
+  });
 });
