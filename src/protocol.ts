@@ -25,6 +25,7 @@ export type {
   TextPlace,
 } from "./core/protocol.ts";
 export { bearer, eventBytes, fixedPaths, post, SSE_PING } from "./core/protocol-parts.ts";
+export { shortPath } from "./core/shorten.ts";
 export type { ExtraUsage, Usage } from "./core/usage.ts";
 export { isEmptyArguments } from "./translation/arguments.ts";
 export type {

@@ -11,6 +11,8 @@ const ESCAPES = new MultiSearch(["\\u00"]);
 const ESCAPED_CHARACTER = /\\u00(?:2[d-f]|3[0-9a]|5f|[46][1-9a-f]|[57][0-9a])/i;
 const ESCAPE_LENGTH = 6;
 const NUMBER = /^\d+$/;
+/** Characters at the end of a name that are compared, for each of the strings below it: no name that is looked for is as long. */
+const MAX_NAME = 64;
 
 /** Finds strings in a body that name an object by their form, in members of any name. */
 export class RecognizedObjectFinder {
@@ -77,7 +79,7 @@ export class RecognizedObjectFinder {
     for (const name in object) {
       const inner = object[name];
       if (inner === null || (typeof inner !== "object" && typeof inner !== "string") || this.skipped(name)) continue;
-      const named = NUMBER.test(name) ? member : name;
+      const named = NUMBER.test(name) ? member : name.slice(-MAX_NAME);
       if (typeof inner === "string" && this.listed(name)) continue;
       this.walk(inner, { above: path, step: name }, named, read && !this.data.has(foldCase(named)), onFound);
     }

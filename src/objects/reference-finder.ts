@@ -59,6 +59,7 @@ const IDS = quoted(["id"]);
 const SOURCE = "source";
 const SPELLED_ID = ["Id", "iD", "ID"];
 const NUMBER = /^\d+$/;
+const NO_NAMES: ReadonlySet<string> = new Set();
 /** Separators of steps in a form field's name. */
 const FIELD_SEPARATORS = /\]\[|[[\].]/;
 
@@ -103,6 +104,7 @@ export class ReferenceFinder {
   private readonly recognized: RecognizedObjectFinder | undefined;
   /** Sets of folded names: a path with one of each leads to a file of requests. */
   private readonly requestFiles: readonly (readonly ReadonlySet<string>[])[];
+  private readonly namesOnPaths = new WeakMap<object, ReadonlySet<string>>();
 
   constructor(private readonly members: ObjectMembers) {
     const {
@@ -397,10 +399,21 @@ export class ReferenceFinder {
 
   private isRequestFile(path: PathNode): boolean {
     if (this.requestFiles.length === 0) return false;
-    const names: string[] = [];
-    for (let at = path; at !== undefined; at = at.above)
-      if (typeof at.step === "string") names.push(...foldCase(at.step).split(FIELD_SEPARATORS));
-    return this.requestFiles.some((sets) => sets.every((set) => names.some((name) => set.has(name))));
+    const names = this.requestFileNames(path);
+    return names.size > 0 && this.requestFiles.some((sets) => sets.every((set) => !set.isDisjointFrom(names)));
+  }
+
+  /** Returns the names on a path that are in one of these sets. Cached, as thousands of objects may be below one long path. */
+  private requestFileNames(path: PathNode): ReadonlySet<string> {
+    if (!path) return NO_NAMES;
+    const known = this.namesOnPaths.get(path);
+    if (known) return known;
+    const above = this.requestFileNames(path.above);
+    const steps = typeof path.step === "string" ? foldCase(path.step).split(FIELD_SEPARATORS) : [];
+    const own = steps.filter((name) => this.requestFiles.some((sets) => sets.some((set) => set.has(name))));
+    const names = own.length === 0 ? above : new Set([...above, ...own]);
+    this.namesOnPaths.set(path, names);
+    return names;
   }
 }
 

@@ -1,5 +1,5 @@
 import t from "tap";
-import { shorten } from "../../src/core/shorten.ts";
+import { shorten, shortPath } from "../../src/core/shorten.ts";
 
 t.test("a text that fits stays as it is", async (t) => {
   for (const text of ["", "x", "x".repeat(20), "é".repeat(20)]) t.equal(shorten(text, 20), text);
@@ -20,4 +20,16 @@ t.test("scripts without spaces are cut anywhere, but no character in two", async
   t.equal(shorten("漢".repeat(30), 20), `${"漢".repeat(19)}…`);
   t.ok(shorten(`a ${"😀".repeat(30)}`, 20).isWellFormed());
   t.ok(shorten(`a x${"😀".repeat(30)}`, 20).isWellFormed());
+});
+
+t.test("of a long path the beginning is left, however long its names are", async (t) => {
+  t.equal(shortPath([]), "");
+  t.equal(shortPath(["input", 1, "", "id"]), "input.1..id");
+  t.equal(shortPath(["a", ..."x".repeat(99)]), `a${".x".repeat(99)}`);
+  t.equal(shortPath(["a", ..."x".repeat(100)]), `a${".x".repeat(98)}.…`);
+  for (const path of [
+    ["input", "x".repeat(1000)],
+    ["input", "x".repeat(201), "id"],
+  ])
+    t.equal(shortPath(path), "input.…");
 });

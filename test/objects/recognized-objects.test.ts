@@ -4,6 +4,7 @@ import { vendorObjects as openai } from "../../plugins/protocols/openai/objects.
 import type { VendorObjects } from "../../src/core/object-members.ts";
 import { bodyReferenceFinder } from "../../src/objects/body-reference-finder.ts";
 import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
+import { runLinear } from "../support/linear-work.ts";
 
 /** What a body of JSON names, in pieces of some bytes. */
 function named({ bodyMembers }: VendorObjects, json: string, step: number) {
@@ -56,3 +57,14 @@ t.test(
     t.match(named(openai, '{"e":{"environment_template_id":"x_1"}}', 1000), [{ id: "x_1" }]);
   },
 );
+
+t.test("the time for many strings below a long name grows no faster than their number", async (t) => {
+  const strings = Array.from({ length: 400_000 }, () => "a");
+  for (const { bodyMembers } of [gemini, openai]) {
+    const finder = new ReferenceFinder(bodyMembers);
+    t.doesNotThrow(() => runLinear(() => finder.findInJson({ ["N".repeat(1_000_000)]: strings })));
+  }
+  t.match(new ReferenceFinder(openai.bodyMembers).findInJson({ [`${"x".repeat(100)}_id`]: ["file-1"] }), [
+    { id: "file-1" },
+  ]);
+});

@@ -4,6 +4,7 @@ import gemini from "../../plugins/protocols/gemini/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
 import { Body } from "../../src/core/body.ts";
+import type { VendorObjects } from "../../src/core/object-members.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { ReferenceFinder, referenceFinder } from "../../src/objects/reference-finder.ts";
 import { hostileTexts, runLinear } from "../support/linear-work.ts";
@@ -547,4 +548,19 @@ t.test("white space around the name of a Google resource is ignored", async (t) 
     t.same(named(chat, { messages: [{ role: "user", content: [{ type: "file", file: { file_id: id } }] }] }), [
       "messages.0.content.0.file.file_id=abc",
     ]);
+});
+
+t.test("the time for many objects below a long name grows no faster than their number", async (t) => {
+  const finder = new ReferenceFinder((gemini.vendorObjects as VendorObjects).bodyMembers);
+  const files = (text: string) => ({
+    ["N.".repeat(500_000)]: Array.from({ length: 5000 }, () => ({ file_uri: text })),
+  });
+  t.doesNotThrow(() => runLinear(() => finder.findInJson(files("files/a"))));
+  t.match(
+    finder.findInJson({ inputConfig: { ["N".repeat(1000)]: [{ fileName: "files/b" }, { fileName: "files/c" }] } }),
+    [
+      { id: "b", isRun: true },
+      { id: "c", isRun: true },
+    ],
+  );
 });

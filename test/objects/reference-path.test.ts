@@ -7,3 +7,8 @@ t.test("a path is written from its first step to its last", async (t) => {
   t.equal(paramOf(input), "input");
   t.equal(paramOf(undefined), "");
 });
+
+t.test("of a long path the beginning is written: many objects may be below long names", async (t) => {
+  const path: PathNode = { above: { above: { step: "input" }, step: "x".repeat(1000) }, step: "id" };
+  t.equal(paramOf(path), "input.…");
+});

@@ -37,3 +37,8 @@ t.test("other messages name nothing", async (t) => {
   for (const message of [null, 1, "x", [], {}, { session: 1 }, { session: { prompt: "x" } }, { item: { model: "x" } }])
     t.same([...namesInMessage(message)], []);
 });
+
+t.test("of a long path the beginning is told: a message may name many models below long names", async (t) => {
+  const [found] = namesInMessage({ session: { ["x".repeat(1000)]: { model: "a" } } });
+  t.same(found, { kind: "model", name: "a", param: "session.…" });
+});
