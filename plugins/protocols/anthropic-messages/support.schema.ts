@@ -140,17 +140,16 @@ export function enforceableSchema(schema: RawJson, path: string, context: Encode
   const fitted = fitter.schema(parseExact(schema.text), "");
   if (fitter.closed) context.change(path, "only the named members are allowed");
   if (fitter.union) context.change(path, "oneOf as anyOf");
-  if (fitter.unenforced.length > 0)
-    context.change(path, `not enforced, only described to the model: ${listPlaces(fitter.unenforced)}`);
+  if (fitter.unenforced > 0) context.change(path, `not enforced, only described to the model: ${listPlaces(fitter)}`);
   return fitter.changed ? new RawJson(writeJson(fitted)) : schema;
 }
 
 /** Maximum number of places named in one notice. */
 const MAX_LISTED = 5;
 
-function listPlaces(places: readonly string[]): string {
-  const unlisted = places.length - MAX_LISTED;
-  return places.slice(0, MAX_LISTED).join(", ") + (unlisted > 0 ? ` and ${unlisted} more` : "");
+function listPlaces({ places, unenforced }: SchemaFitter): string {
+  const unlisted = unenforced - places.length;
+  return places.join(", ") + (unlisted > 0 ? ` and ${unlisted} more` : "");
 }
 
 class SchemaFitter {
@@ -159,8 +158,10 @@ class SchemaFitter {
   closed = false;
   /** Whether a `oneOf` was weakened. */
   union = false;
-  /** Places of keywords that the vendor does not enforce. */
-  readonly unenforced: string[] = [];
+  /** The number of keywords that the vendor does not enforce. */
+  unenforced = 0;
+  /** Where the first of them are. Of more, paths would take the length of all names above each, which may be megabytes. */
+  readonly places: string[] = [];
 
   schema(value: unknown, at: string): unknown {
     const schema = objectOf(value);
@@ -213,7 +214,8 @@ class SchemaFitter {
 
   private describe(member: unknown, at: string): unknown {
     this.changed = true;
-    this.unenforced.push(at.slice(1));
+    this.unenforced++;
+    if (this.places.length < MAX_LISTED) this.places.push(at.slice(1));
     return member;
   }
 

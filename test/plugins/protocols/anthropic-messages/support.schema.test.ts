@@ -145,3 +145,21 @@ t.test("a property and a keyword may be named __proto__, and numbers keep their 
   t.equal(text, `{"properties":{${proto}},"additionalProperties":false,"description":${JSON.stringify(told)}}`);
   t.match(changed[1], /described to the model: __proto__, maximum/);
 });
+
+t.test("keywords below long names take little memory: a notice names few of them", async (t) => {
+  const properties = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`p${i}`, { minLength: 1 }]));
+  let schema: JsonObject = { properties };
+  // As long as the body of a request may have them.
+  for (let level = 0; level < 10; level++) schema = { properties: { ["n".repeat(60_000)]: schema } };
+  const raw = new RawJson(JSON.stringify(schema));
+  let [taken, notice] = [0, ""];
+  const before = process.memoryUsage().heapUsed;
+  const change = (_: string, why: string) => {
+    if (!why.startsWith("not enforced")) return;
+    taken = process.memoryUsage().heapUsed - before;
+    notice = why;
+  };
+  enforceableSchema(raw, "format", { change } as EncodeContext);
+  t.ok(notice.endsWith(" and 995 more"));
+  t.ok(taken < 200 * 1024 * 1024, `${taken} bytes`);
+});
