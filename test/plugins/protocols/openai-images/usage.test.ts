@@ -15,7 +15,7 @@ t.test("every part of a full report is decoded, in a whole answer as in an event
   t.strictSame(readUsage({ created: 1, data: [], usage }), normal);
   const event = asEvent({ type: "image_generation.completed", b64_json: "aGk=", usage });
   t.ok(protocol.holdsUsage(event));
-  t.strictSame(readUsage(event.json()), normal);
+  t.strictSame(readUsage(event.json()), { ...normal, images: { count: 1 } });
 });
 
 t.test("output tokens are image tokens where the vendor does not split them", async (t) => {
@@ -41,3 +41,12 @@ for (const { id, status, body } of recorded("openai-images")) {
     t.equal(protocol.holdsUsage(asEvent(json)), json.usage !== undefined);
   });
 }
+
+t.test("the image of an event is counted, for prices by the image, with its size and quality", async (t) => {
+  const usage = { input_tokens: 1, output_tokens: 2 };
+  const event = { type: "image_edit.completed", b64_json: "aGk=", size: "1024x1024", quality: "high", usage };
+  const first = readUsage(event);
+  t.same(first?.images, { count: 1, size: "1024x1024", quality: "high" });
+  t.equal(readUsage(event, first)?.images?.count, 2);
+  t.same(readUsage({ usage }, first)?.images, first?.images);
+});
