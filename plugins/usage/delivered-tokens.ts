@@ -156,7 +156,7 @@ export class DeliveredTokens {
     let [tokens, bytes, calls] = [0, 0, false];
     const json = frame.json();
     for (const [kind, tokens] of this.protocol.streamedMedia?.(json) ?? []) this.mediaTokens[kind] += tokens;
-    const seen: string[] = [];
+    const seen = new Set<string>();
     for (const { path, piece, kind } of this.protocol.texts.response(json)) {
       const text = String(valueAt(json, path));
       if (kind === "tool_call") this.callsStreamed ||= piece !== undefined;
@@ -166,8 +166,8 @@ export class DeliveredTokens {
       }
       bytes += Buffer.byteLength(text);
       calls ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
-      if (seen.includes(text)) continue;
-      seen.push(text);
+      if (seen.has(text)) continue;
+      seen.add(text);
       const joined = this.endsInSpace ? ` ${text}` : text;
       this.endsInSpace = joined.endsWith(" ");
       const count = estimateTokens(this.endsInSpace ? joined.slice(0, -1) : joined);

@@ -7,6 +7,7 @@ import { DeliveredTokens } from "../../../plugins/usage/delivered-tokens.ts";
 import { estimateTokens } from "../../../plugins/usage/token-count.ts";
 import type { Protocol } from "../../../src/core/protocol.ts";
 import { Frame } from "../../../src/wire/frame.ts";
+import { runLinear } from "../../support/linear-work.ts";
 
 const event = (json: object) => new Frame("event", Buffer.from(`data: ${JSON.stringify(json)}\n\n`));
 const chat = (content: string) =>
@@ -205,4 +206,10 @@ t.test("reasoning that is omitted counts besides that in texts", async (t) => {
   const redacted = { type: "redacted_thinking", data: "x".repeat(300 + 4200) };
   const block = event({ type: "content_block_start", index: 1, content_block: redacted });
   t.equal(tokens(anthropicMessages, [...thinking, block]), tokens(anthropicMessages, thinking) + 1000);
+});
+
+t.test("the time for a frame with many texts grows no faster than their number", async (t) => {
+  const parts = Array.from({ length: 300_000 }, (_, i) => ({ text: `t${100_000 + i}` }));
+  const frame = event({ candidates: [{ content: { role: "model", parts } }] });
+  t.doesNotThrow(() => runLinear(() => tokens(gemini, [frame])));
 });
