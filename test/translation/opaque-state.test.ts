@@ -208,3 +208,10 @@ t.test("reasoning that never had a state stays with the account that made it, an
   t.same(read([assistant(marked("one"))]), { parts: [[thought]], tools: [], notes: [] });
   t.match(read([assistant(marked("two"), text("a"))]), { parts: [[text("a")]], notes: [/ at r$/] });
 });
+
+t.test("the time for many pieces of state grows no faster than their number", async (t) => {
+  const many = (make: () => Part): Part[] => Array.from({ length: 100_000 }, make);
+  const states = (on: Opaque["on"]) => many(() => carrying("x", on));
+  for (const parts of [[...many(() => text("Hm")), ...states("reasoning")], states("text")])
+    t.doesNotThrow(() => runLinear(() => placed({ ...assistant(), parts })));
+});
