@@ -13,6 +13,10 @@ import { TextOffsets } from "./wire.ts";
 /** The maximum number of sources, and of references to them, per candidate. Recorded responses have a handful. [F] */
 const MAX_SOURCES = 10_000;
 
+/** The maximum size of all citations of a candidate, in characters, and what each counts besides: many may name one long source. */
+const MAX_CITATION_WEIGHT = 8 * 1024 * 1024;
+const CITATION_WEIGHT = 64;
+
 /** Characters that may be searched for positions, and the cost of each search. Once spent, citations have no position. */
 const SEARCH_BUDGET = 64 * 1024 * 1024;
 const SEARCH_COST = 64;
@@ -31,6 +35,7 @@ export class CandidateSources {
   private chunksPending = false;
   /** Characters that may still be searched. */
   private searchBudget = SEARCH_BUDGET;
+  private weight = 0;
 
   /**
    * Decodes the sources of a candidate; those of a later frame replace earlier ones.
@@ -61,6 +66,7 @@ export class CandidateSources {
   /**
    * Returns the citations of a text block that ends. Must be called for every text block.
    * @param last whether no text follows: sources that match no text are then cited without a position
+   * @throws GatewayError `upstream_invalid` if the citations are too large
    */
   takeCitations(text: string, last: boolean): Citation[] {
     if (!this.hasUncited) {
@@ -80,7 +86,15 @@ export class CandidateSources {
     });
     this.addCitations(offsets, last, placed);
     this.bytesBefore += offsets.byteLength;
-    return [...placed, ...unused, ...unplaced];
+    const citations = [...placed, ...unused, ...unplaced];
+    for (const citation of citations) this.addWeight(citation);
+    return citations;
+  }
+
+  private addWeight({ url = "", title = "", quote = "" }: Citation): void {
+    this.weight += CITATION_WEIGHT + url.length + title.length + quote.length;
+    if (this.weight > MAX_CITATION_WEIGHT)
+      throw new GatewayError("upstream_invalid", { message: "The provider's citations are longer than 8 MiB." });
   }
 
   /** Returns the range of a support's segment in a text; undefined if it belongs to another text. */

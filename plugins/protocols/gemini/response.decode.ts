@@ -138,8 +138,16 @@ class GenerateContentReader implements ResponseDecoder {
     const ended = candidates.every(({ finishReason }) => finishReason !== undefined) || complete || this.promptBlock;
     if (!this.started || !ended || (candidates.length === 0 && !this.promptBlock))
       out.push({ type: "error", fault: new GatewayError("upstream_truncated") });
-    else this.finish(candidates, out);
+    else this.tryFinish(candidates, out);
     this.ended = true;
+  }
+
+  private tryFinish(candidates: readonly CandidateReader[], out: Event[]): void {
+    try {
+      this.finish(candidates, out);
+    } catch (thrown) {
+      this.fail(out, GatewayError.from(thrown, "upstream_invalid"));
+    }
   }
 
   private finish(candidates: readonly CandidateReader[], out: Event[]): void {

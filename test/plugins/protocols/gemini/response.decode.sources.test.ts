@@ -140,3 +140,17 @@ t.test("more sources than any answer has are refused", async (t) => {
   t.throws(() => new CandidateSources().read({ groundingMetadata: { ...one, groundingSupports } }), tooMany);
   t.throws(() => new CandidateSources().read({ citationMetadata: { citations: many } }), tooMany);
 });
+
+t.test("one long source that is cited very often is refused: each citation repeats it", async (t) => {
+  const metadata = (length: number) => ({
+    groundingChunks: [{ web: { uri: "https://a", title: "x".repeat(length) } }],
+    groundingSupports: Array.from({ length: 1000 }, () => support({ endIndex: 3, text: "one" }, 0)),
+  });
+  const cite = (length: number) => {
+    const sources = new CandidateSources();
+    sources.read({ groundingMetadata: metadata(length) });
+    return sources.takeCitations("one", true);
+  };
+  t.equal(cite(8000).length, 1000);
+  t.throws(() => cite(9000), { code: "upstream_invalid" });
+});

@@ -758,3 +758,15 @@ gathered(
     }
   },
 );
+
+t.test("a stream that ends with too much to cite ends with an error", async (t) => {
+  const groundingMetadata = {
+    groundingChunks: [{ web: { uri: "https://a", title: "x".repeat(9000) } }],
+    groundingSupports: Array.from({ length: 1000 }, () => ({
+      segment: { endIndex: 2, text: "Hi" },
+      groundingChunkIndices: [0],
+    })),
+  };
+  const events = readParts([[{ text: "Hi" }]], "STOP", { groundingMetadata });
+  t.match(events.at(-1), { type: "error", fault: { code: "upstream_invalid" } });
+});
