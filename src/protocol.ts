@@ -28,6 +28,7 @@ export { bearer, eventBytes, fixedPaths, post, SSE_PING } from "./core/protocol-
 export { shortPath } from "./core/shorten.ts";
 export type { ExtraUsage, Usage } from "./core/usage.ts";
 export { isEmptyArguments } from "./translation/arguments.ts";
+export { checkToolName } from "./translation/checks.ts";
 export type {
   ClientProtocol,
   EncodeContext,

@@ -1,11 +1,46 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Conversation } from "./conversation.ts";
 import { invalidField } from "./fields.ts";
+import { pathOfUse } from "./settings.ts";
 
 /** Checks that the conversation is not empty. @throws GatewayError `invalid_field` with the client's own path */
 export function checkHasTurns({ turns, turnsAt }: Conversation): void {
   if (turns.length === 0 && turnsAt !== undefined)
     throw invalidField(turnsAt, `${turnsAt} is empty: there is nothing to answer.`);
+}
+
+/** Characters of the longest name of a tool, or of a namespace, that is translated: no vendor accepts more than 128. */
+const MAX_TOOL_NAME = 1024;
+
+/**
+ * Checks the length of a tool's name, or of a namespace's, which each of its tools has in its name: fitting it to a provider takes
+ * time and memory that grow with both.
+ * @throws GatewayError `invalid_field`
+ */
+export function checkToolName(name: string | undefined, param: string): void {
+  if (name !== undefined && name.length > MAX_TOOL_NAME)
+    throw invalidField(param, `${param} has a name of more than ${MAX_TOOL_NAME} characters.`);
+}
+
+/** Checks the names of all tools, calls and choices. @throws GatewayError `invalid_field` with the client's own path */
+export function checkToolNames(conversation: Conversation): void {
+  const { tools, toolChoice, turns } = conversation;
+  for (const tool of tools) {
+    if (tool.kind !== "web_search") checkToolName(tool.name, tool.at);
+    if ("namespace" in tool) checkToolName(tool.namespace, tool.at);
+  }
+  for (const { parts } of turns)
+    for (const part of parts) {
+      if (part.kind === "tool_call" || part.kind === "tool_result") checkToolName(part.name, part.at);
+      if (part.kind === "tool_call") checkToolName(part.namespace, part.at);
+    }
+  const chosen =
+    toolChoice?.mode === "allowed" ? toolChoice.names : toolChoice?.mode === "named" ? [toolChoice.name] : [];
+  for (const name of chosen)
+    checkToolName(
+      name,
+      pathOfUse(conversation, toolChoice?.mode === "allowed" ? "tool_choice_allowed" : "tool_choice"),
+    );
 }
 
 /**

@@ -5,7 +5,7 @@ import type { HeaderList } from "../wire/headers.ts";
 import { NestedJson } from "../wire/nested.ts";
 import { parseInSteps } from "../wire/parse-in-steps.ts";
 import { declareAssistantMedia, moveMediaToUser } from "./assistant-media.ts";
-import { checkHasTurns, checkToolPairs } from "./checks.ts";
+import { checkHasTurns, checkToolNames, checkToolPairs } from "./checks.ts";
 import {
   type ClientTranslation,
   type EncodeContext,
@@ -85,6 +85,7 @@ function checkConversation(conversation: Conversation): Conversation {
     checkHasTurns(conversation);
     checkToolPairs(conversation);
   }
+  checkToolNames(conversation);
   dropUnknownNamespaces(conversation);
   declareAssistantMedia(conversation);
   declareNeededTools(conversation);

@@ -1,9 +1,12 @@
 import type { ResponseSource, ToolNameMap } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Event, EventOf } from "./events.ts";
-import { callIds, unusedId } from "./ids.ts";
+import { callIds, safeId, unusedId } from "./ids.ts";
 import { unsignedState } from "./opaque-state.ts";
 import { TextUnwrapper } from "./unwrap.ts";
+
+/** Characters of a response's id and of its model's name that are kept: some protocols repeat them in each frame. */
+const MAX_REPEATED = 1024;
 
 /**
  * Restores the client's own tool names in a response's events. Also gives ids to calls without one, or with one that is used
@@ -34,7 +37,7 @@ export class NameRestorer {
     switch (event.type) {
       case "start":
         if (event.id !== "") this.seed = event.id;
-        out.push(event);
+        out.push(withShortNames(event));
         break;
       case "open":
         if (event.kind === "reasoning") this.unsigned.add(event.block);
@@ -93,6 +96,16 @@ export class NameRestorer {
     out.push(event);
   }
 }
+
+/** Returns the start of a response without what a provider could make long. */
+const withShortNames = (event: EventOf<"start">): EventOf<"start"> =>
+  event.id.length <= MAX_REPEATED && event.model.length <= MAX_REPEATED
+    ? event
+    : {
+        ...event,
+        id: event.id.length <= MAX_REPEATED ? event.id : safeId(event.id),
+        model: event.model.slice(0, MAX_REPEATED),
+      };
 
 /** Returns the ids of a conversation's calls. */
 export function callIdsOf({ turns }: Conversation): Set<string> {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkHasTurns, checkToolPairs } from "../../src/translation/checks.ts";
+import { checkHasTurns, checkToolNames, checkToolPairs } from "../../src/translation/checks.ts";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
 
 const call = (id: string, at = `call ${id}`): Part => ({ kind: "tool_call", id, name: "f", arguments: "{}", at });
@@ -50,4 +50,40 @@ t.test("a conversation without a turn is refused at the client's own field, wher
   });
   t.doesNotThrow(asked({}));
   t.doesNotThrow(asked({ turnsAt: "input", turns: [{ role: "user", parts: [], at: "input.0" }] }));
+});
+
+t.test("a tool's name that no vendor accepts for its length is refused at its place, wherever it stands", async (t) => {
+  const long = "n".repeat(1025);
+  const plain = { protocol: "p", task: "generate", stream: false, turns: [], tools: [], uses: [] } as const;
+  const uses = [
+    { feature: "tool_choice", path: "choice" },
+    { feature: "tool_choice_allowed", path: "choices" },
+  ] as const;
+  const cases: [string, object][] = [
+    ["tools.0", { tools: [{ kind: "function", name: long, at: "tools.0" }] }],
+    ["tools.0", { tools: [{ kind: "custom", name: "f", namespace: long, at: "tools.0" }] }],
+    ["tools.0", { tools: [{ kind: "server", protocol: "p", name: long, json: {}, at: "tools.0" }] }],
+    ["call a", { turns: turns([{ ...call("a"), name: long } as Part]) }],
+    ["call a", { turns: turns([{ ...call("a"), namespace: long } as Part]) }],
+    ["result a", { turns: turns([{ ...result("a"), name: long } as Part]) }],
+    ["choice", { toolChoice: { mode: "named", name: long }, uses }],
+    ["choices", { toolChoice: { mode: "allowed", required: false, names: ["f", long] }, uses }],
+  ];
+  for (const [param, more] of cases)
+    t.throws(() => checkToolNames({ ...plain, ...more } as never), {
+      code: "invalid_field",
+      param,
+      message: `${param} has a name of more than 1024 characters.`,
+    });
+  t.doesNotThrow(() =>
+    checkToolNames({
+      ...plain,
+      tools: [
+        { kind: "web_search", at: "tools.0" },
+        { kind: "function", name: "n".repeat(1024), at: "tools.1" },
+      ],
+      turns: turns([call("a")], [result("a")]),
+      toolChoice: { mode: "auto" },
+    } as never),
+  );
 });

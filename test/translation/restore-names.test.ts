@@ -107,3 +107,8 @@ t.test("a call has no id that an earlier one of the conversation or the answer h
     ["call_0_2", "call_1", "call_1_4", "functions.f:5"],
   );
 });
+
+t.test("an id of a response that is too long to be repeated in each frame is replaced by a short one", async (t) => {
+  const [start] = told(new ToolNames(), { type: "start", id: "i".repeat(1025), model: "m".repeat(2000), created: 1 });
+  t.match(start, { type: "start", id: /^i{51}_[0-9a-f]{12}$/, model: /^m{1024}$/, created: 1 });
+});

@@ -3,6 +3,7 @@ import {
   type CacheMark,
   type Citation,
   type Conversation,
+  checkToolName,
   type DecodingChange,
   dropUndefined,
   type FeatureUse,
@@ -541,6 +542,7 @@ function readTools(fields: Fields, tools: Tool[]): void {
 
 function readNamespace(fields: Fields, tools: Tool[]): void {
   const namespace = fields.required("name");
+  checkToolName(namespace, fields.ownPath);
   fields.declareSelf("tools_namespace");
   for (const inner of fields.objects("tools") ?? []) {
     const tool = readTool(inner, inner.required("type"));

@@ -737,3 +737,8 @@ t.test("an envelope of another kind is no compaction", async (t) => {
   for (const opaque of [reasoning, foreign, { ...foreign, protocol: "gateway" }])
     t.throws(() => carrying(opaque), { code: "invalid_field", param: "input.0.encrypted_content" });
 });
+
+t.test("a namespace longer than any vendor accepts is refused before its tools are read", async (t) => {
+  const tools = [{ type: "namespace", name: "n".repeat(1025), tools: [{ type: "function" }] }];
+  t.throws(() => read({ ...INPUT, tools }), { code: "invalid_field", param: "tools.0" });
+});
