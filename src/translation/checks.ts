@@ -34,13 +34,10 @@ export function checkToolNames(conversation: Conversation): void {
       if (part.kind === "tool_call" || part.kind === "tool_result") checkToolName(part.name, part.at);
       if (part.kind === "tool_call") checkToolName(part.namespace, part.at);
     }
-  const chosen =
-    toolChoice?.mode === "allowed" ? toolChoice.names : toolChoice?.mode === "named" ? [toolChoice.name] : [];
-  for (const name of chosen)
-    checkToolName(
-      name,
-      pathOfUse(conversation, toolChoice?.mode === "allowed" ? "tool_choice_allowed" : "tool_choice"),
-    );
+  if (toolChoice?.mode === "named") checkToolName(toolChoice.name, pathOfUse(conversation, "tool_choice"));
+  if (toolChoice?.mode !== "allowed") return;
+  const path = pathOfUse(conversation, "tool_choice_allowed");
+  for (const name of toolChoice.names) checkToolName(name, path);
 }
 
 /**

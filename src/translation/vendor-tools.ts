@@ -50,7 +50,8 @@ export function withTools(conversation: Conversation, tools: Tool[]): Conversati
   const { toolChoice, parallel, ...rest } = conversation;
   if (tools.length === 0) return { ...rest, tools };
   if (toolChoice?.mode !== "allowed") return { ...conversation, tools };
-  const removed = new Set(conversation.tools.filter((tool) => !tools.includes(tool)).map(choiceName));
+  const kept = new Set(tools);
+  const removed = new Set(conversation.tools.filter((tool) => !kept.has(tool)).map(choiceName));
   const names = toolChoice.names.filter((name) => !removed.has(name));
   return { ...conversation, tools, toolChoice: names.length > 0 ? { ...toolChoice, names } : { mode: "none" } };
 }

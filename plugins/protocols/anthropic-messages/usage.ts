@@ -69,7 +69,13 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const body = asObject(json);
   if (body?.["type"] === BLOCK_START) return addSearch(asObject(body["content_block"]), previous);
   const reported = asObject(asObject(body?.["message"])?.["usage"] ?? body?.["usage"]);
-  return reported ? normalizeUsage(mergeUsage(asObject(previous?.raw), reported)) : previous;
+  if (!reported) return previous;
+  const raw = mergeUsage(asObject(previous?.raw), reported);
+  // A list that was read before is as it was.
+  const iterations = reported["iterations"]
+    ? iterationsOf(raw)
+    : { model: previous?.model, besides: previous?.besides };
+  return normalizeUsage(raw, iterations);
 }
 
 /** Counts a search that was made, in case the stream is aborted after it: the last event's usage replaces the count. */
@@ -83,10 +89,31 @@ function addSearch(block: JsonObject | undefined, previous?: Usage): Usage | und
   };
 }
 
-/** Maximum number of members kept of a stream's usage; the vendor has about ten. */
+/** Maximum number of members kept of a stream's usage, of which the vendor has about ten, and of its tools. */
 const MAX_MEMBERS = 100;
 
-function mergeUsage(previous: JsonObject | undefined, reported: JsonObject): JsonObject {
+/** The members that are read. */
+const READ_MEMBERS: ReadonlySet<string> = new Set([
+  ...["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"],
+  ...["output_tokens", "output_tokens_details", "server_tool_use", "iterations", "service_tier", "speed"],
+]);
+
+/**
+ * Returns reported usage without what would take time at each further event, which merges it and reads it anew. One more tool is
+ * left than are believed.
+ */
+function withoutExcess(reported: JsonObject): JsonObject {
+  const names = Object.keys(reported);
+  const kept = names.length <= MAX_MEMBERS ? names : names.filter((name) => READ_MEMBERS.has(name));
+  const tools = Object.entries(asObject(reported["server_tool_use"]) ?? {});
+  if (kept === names && tools.length <= MAX_MEMBERS) return reported;
+  const usage = Object.fromEntries(kept.map((name) => [name, reported[name]]));
+  if (tools.length > MAX_MEMBERS) usage["server_tool_use"] = Object.fromEntries(tools.slice(0, MAX_MEMBERS + 1));
+  return usage;
+}
+
+function mergeUsage(previous: JsonObject | undefined, added: JsonObject): JsonObject {
+  const reported = withoutExcess(added);
   if (!previous) return reported;
   const full = Object.keys(previous).length >= MAX_MEMBERS;
   const updates = Object.entries(reported).filter(([name, value]) =>
@@ -134,12 +161,15 @@ function isBesides({ type, model, output_tokens: output }: JsonObject, servingMo
   return declined && (asCount(output) ?? 0) > 0;
 }
 
-function normalizeUsage(raw: JsonObject): Usage {
+function normalizeUsage(
+  raw: JsonObject,
+  iterations: { [Name in "model" | "besides"]?: Usage[Name] | undefined },
+): Usage {
   return {
     ...countsIn(raw),
-    ...iterationsOf(raw),
     // The fast mode has rates of its own, in any tier.
     ...dropUndefined({
+      ...iterations,
       serverTools: asCounts(raw["server_tool_use"]),
       tier: raw["speed"] === "fast" ? "fast" : asText(raw["service_tier"]),
     }),

@@ -112,9 +112,11 @@ function normalizeUsage(raw: JsonObject): Usage {
   const reasoning = asCount(raw["thoughtsTokenCount"]);
   const input = prompt === undefined && toolUse === undefined ? undefined : (prompt ?? 0) + (toolUse ?? 0);
   const promptDetails = [
-    ...asList(raw["promptTokensDetails"] ?? raw["promptTokenDetails"]),
-    ...asList(raw["toolUsePromptTokensDetails"]),
+    ...detailsIn(raw["promptTokensDetails"] ?? raw["promptTokenDetails"]),
+    ...detailsIn(raw["toolUsePromptTokensDetails"]),
   ];
+  const cacheDetails = detailsIn(raw["cacheTokensDetails"]);
+  const outputDetails = detailsIn(raw["candidatesTokensDetails"]);
   return {
     in: dropUndefined({
       total: input,
@@ -123,16 +125,16 @@ function normalizeUsage(raw: JsonObject): Usage {
       image: modalityTokens(promptDetails, "IMAGE"),
       video: modalityTokens(promptDetails, "VIDEO"),
       document: modalityTokens(promptDetails, "DOCUMENT"),
-      cachedAudio: modalityTokens(asList(raw["cacheTokensDetails"]), "AUDIO"),
-      cachedImage: modalityTokens(asList(raw["cacheTokensDetails"]), "IMAGE"),
-      cachedVideo: modalityTokens(asList(raw["cacheTokensDetails"]), "VIDEO"),
+      cachedAudio: modalityTokens(cacheDetails, "AUDIO"),
+      cachedImage: modalityTokens(cacheDetails, "IMAGE"),
+      cachedVideo: modalityTokens(cacheDetails, "VIDEO"),
       toolUse,
     }),
     out: dropUndefined({
       total: outputTotal(raw, input, reasoning),
       reasoning,
-      audio: modalityTokens(asList(raw["candidatesTokensDetails"]), "AUDIO"),
-      image: modalityTokens(asList(raw["candidatesTokensDetails"]), "IMAGE"),
+      audio: modalityTokens(outputDetails, "AUDIO"),
+      image: modalityTokens(outputDetails, "IMAGE"),
     }),
     ...dropUndefined({ tier: asText(raw["serviceTier"] ?? raw["trafficType"]) }),
     raw,
@@ -145,6 +147,10 @@ function outputTotal(raw: JsonObject, input: number | undefined, reasoning: numb
   const total = asCount(raw["totalTokenCount"]);
   return total === undefined || input === undefined ? undefined : Math.max(0, total - input);
 }
+
+/** Maximum number of details that are read, of which the vendor has a handful: those of one frame count in further ones too. */
+const MAX_DETAILS = 100;
+const detailsIn = (value: unknown): readonly unknown[] => asList(value).slice(0, MAX_DETAILS);
 
 /** Modalities by name, with their numbers: clients can request enums as numbers. [F] */
 const MODALITY_NUMBERS = { IMAGE: 2, VIDEO: 3, AUDIO: 4, DOCUMENT: 5 } as const;

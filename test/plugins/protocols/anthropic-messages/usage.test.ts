@@ -5,6 +5,7 @@ import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts"
 import { hiddenReasoning, messageDeltaUsage } from "../../../../plugins/protocols/anthropic-messages/usage.ts";
 import { cost } from "../../../../src/core/price.ts";
 import { type Usage } from "../../../../src/core/usage.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { translation } from "./speaking.ts";
 
@@ -85,6 +86,22 @@ t.test("however many members a stream reports, limited memory is used", async (t
   for (let n = 0; n < 1000; n++) told = protocol.usage({ usage: { output_tokens: n, [`unheard_of_${n}`]: n } }, told);
   t.equal(told?.out.total, 999);
   t.ok(Object.keys(told?.raw as object).length <= 100);
+});
+
+t.test("an event takes no time for what earlier ones have reported, however much that was", async (t) => {
+  const many = 100_000;
+  const counts = Object.fromEntries(Array.from({ length: many }, (_, i) => [`n${i}`, 1]));
+  const iterations = Array.from({ length: many }, () => ({ type: "compaction", input_tokens: 1 }));
+  const total = (usage: object): Usage | undefined => {
+    let told = protocol.usage({ type: "message_start", message: { usage: { input_tokens: 1, ...usage } } });
+    for (let n = 0; n < 5000; n++) told = protocol.usage({ type: "message_delta", usage: { output_tokens: n } }, told);
+    return told;
+  };
+  for (const usage of [counts, { server_tool_use: counts }, { iterations }])
+    t.doesNotThrow(() => runLinear(() => total(usage)));
+  t.match(total({ ...counts, cache_read_input_tokens: 2 }), { in: { total: 3, cached: 2 }, out: { total: 4999 } });
+  t.equal(total({ iterations })?.besides?.length, many);
+  t.equal(Object.keys(total({ server_tool_use: counts })?.serverTools ?? {}).length, 101, "more than is believed");
 });
 
 /** Its source spliced two answers into one. */

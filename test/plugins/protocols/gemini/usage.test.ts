@@ -3,6 +3,7 @@ import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import { countTokensCodec, hiddenReasoning, usageMetadata } from "../../../../plugins/protocols/gemini/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { gathered } from "../../../support/gathered.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 
 const usage = (told: object, before?: Usage) => protocol.usage({ usageMetadata: told }, before);
@@ -195,4 +196,14 @@ t.test("hidden thoughts are known by their signatures, of which those of the ven
   t.same(hidden(call, { text: "more" }, null), [["summarized", 100]]);
   t.same(hidden({ toolResponse: {}, thoughtSignature: signature }, { toolCall: {}, thoughtSignature: signature }), []);
   for (const json of [undefined, [], { candidates: [null] }]) t.same([...hiddenReasoning()(json)], []);
+});
+
+t.test("a frame takes no time for what earlier ones have reported, however much that was", async (t) => {
+  const promptTokensDetails = Array.from({ length: 100_000 }, () => ({ modality: "AUDIO", tokenCount: 1 }));
+  t.doesNotThrow(() =>
+    runLinear(() => {
+      let told = usage({ promptTokenCount: 1, promptTokensDetails });
+      for (let n = 0; n < 5000; n++) told = usage({ candidatesTokenCount: n }, told);
+    }),
+  );
 });
