@@ -64,13 +64,16 @@ export const DUMMY_SIGNATURES: ReadonlySet<string> = new Set(
   ]),
 );
 
+/** Converts a name to the format's other spelling: `thinkingLevel` to `thinking_level`. */
+const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** The other spellings of the protocol's own names, which are needed for each object. */
 const SNAKE_CASE_NAMES = new Map<string, string>();
 
-/** Converts a name to the format's other spelling: `thinkingLevel` to `thinking_level`. */
-function snakeCase(name: string): string {
+function knownSnakeCase(name: string): string {
   let converted = SNAKE_CASE_NAMES.get(name);
   if (converted === undefined) {
-    converted = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    converted = snakeCase(name);
     SNAKE_CASE_NAMES.set(name, converted);
   }
   return converted;
@@ -85,10 +88,13 @@ export const inBothSpellings = <T>(table: Readonly<Record<string, T>>): Readonly
     Object.entries(table).flatMap(([name, value]) => bothSpellings([name]).map((spelling) => [spelling, value])),
   );
 
-/** Returns the spelling of a member in an object: the vendor accepts `functionCall` and `function_call`. [F] */
+/**
+ * Returns the spelling of a member in an object: the vendor accepts `functionCall` and `function_call`. [F]
+ * @param name one of the protocol's, never a client's: its other spelling is kept
+ */
 export function spellingIn(object: JsonObject, name: string): string {
   if (Object.hasOwn(object, name)) return name;
-  const snakeName = snakeCase(name);
+  const snakeName = knownSnakeCase(name);
   return Object.hasOwn(object, snakeName) ? snakeName : name;
 }
 

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import t from "tap";
 import { CallMatcher } from "../../../../plugins/protocols/gemini/request.decode.ts";
 import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
@@ -605,3 +607,17 @@ function caught(run: () => unknown): unknown {
     return error;
   }
 }
+
+t.test("nothing of a request is kept once it is read, however its tools are called", async (t) => {
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc") as () => void;
+  const readMany = () => {
+    for (let i = 0; i < 20; i++) partsOf({ toolCall: { toolType: `tool_${i}_${"x".repeat(1_000_000)}` } });
+  };
+  gc();
+  const before = process.memoryUsage().heapUsed;
+  readMany();
+  gc();
+  const kept = process.memoryUsage().heapUsed - before;
+  t.ok(kept < 10_000_000, `${kept} bytes`);
+});
