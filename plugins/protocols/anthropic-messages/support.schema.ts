@@ -32,15 +32,17 @@ const isOpenMap = ({ additionalProperties, properties }: JsonObject): boolean =>
 
 const hasMembers = (value: unknown): boolean => Object.keys(objectOf(value) ?? {}).length > 0;
 
-/** Returns the path of the first such object in a schema. */
-function findMap(value: unknown, path: readonly string[], isNamed = false): readonly string[] | undefined {
-  const object = Array.isArray(value) ? Object.fromEntries(value.entries()) : objectOf(value);
+/** Returns the path of the first such object in a schema. @param path of the value; grows and shrinks while it is searched */
+function findMap(value: unknown, path: string[], isNamed = false): readonly string[] | undefined {
+  const object = Array.isArray(value) ? (value as unknown as JsonObject) : objectOf(value);
   if (!object) return undefined;
-  if (!isNamed && isOpenMap(object)) return path;
-  for (const [name, member] of Object.entries(object)) {
+  if (!isNamed && !Array.isArray(value) && isOpenMap(object)) return path;
+  for (const name in object) {
     if (!isNamed && VALUES.has(name)) continue;
-    const found = findMap(member, [...path, name], !isNamed && SCHEMAS_BY_NAME.has(name));
+    path.push(name);
+    const found = findMap(object[name], path, !isNamed && SCHEMAS_BY_NAME.has(name));
     if (found) return found;
+    path.pop();
   }
   return undefined;
 }
@@ -48,52 +50,58 @@ function findMap(value: unknown, path: readonly string[], isNamed = false): read
 /** Members that hold schemas by name. */
 const SCHEMAS_BY_NAME: ReadonlySet<string> = new Set(["properties", "$defs", "definitions"]);
 
+/** A schema that is being searched, or an object with schemas by property. */
+interface SearchedSchema {
+  readonly object: JsonObject;
+  readonly isPropertyMap: boolean;
+  /** The `$ref` that leads to it; undefined: it is a part of the one before. */
+  readonly ref?: string;
+}
+
 /** Returns a `$ref` through which a schema contains itself; undefined: there is none. External schemas are not followed. */
 function selfReference(schema: unknown): string | undefined {
   const root = objectOf(schema);
   if (!root) return undefined;
-  const refs = new Map<JsonObject, Map<string, JsonObject>>();
-  const refsOf = (schema: JsonObject): Map<string, JsonObject> => {
-    const known = refs.get(schema) ?? refsIn(schema, root);
-    refs.set(schema, known);
-    return known;
-  };
-  // Iterative, because a chain of references may be as long as the schema.
-  const checked = new Set<JsonObject>();
-  const ancestors = new Set([root]);
-  const path = [{ schema: root, refs: refsOf(root).entries() }];
+  // Each once, and iteratively: a schema may be a part of many others, and a chain of references as long as the schema.
+  const [seenSchemas, seenMaps] = [new Set<JsonObject>(), new Set<JsonObject>()];
+  const [openSchemas, openMaps] = [new Set<JsonObject>(), new Set<JsonObject>()];
+  const path = [
+    { schema: { object: root, isPropertyMap: false } as SearchedSchema, inner: innerSchemas(root, false, root) },
+  ];
+  openSchemas.add(root);
   for (let last = path.at(-1); last; last = path.at(-1)) {
-    const next = last.refs.next();
-    if (next.done) {
+    const next = last.inner.pop();
+    if (!next) {
       path.pop();
-      ancestors.delete(last.schema);
-      checked.add(last.schema);
+      (last.schema.isPropertyMap ? openMaps : openSchemas).delete(last.schema.object);
       continue;
     }
-    const [ref, target] = next.value;
-    if (ancestors.has(target)) return ref;
-    if (checked.has(target)) continue;
-    ancestors.add(target);
-    path.push({ schema: target, refs: refsOf(target).entries() });
+    const { object, isPropertyMap, ref } = next;
+    const [seen, open] = isPropertyMap ? [seenMaps, openMaps] : [seenSchemas, openSchemas];
+    if (open.has(object)) return ref ?? path.findLast(({ schema }) => schema.ref !== undefined)?.schema.ref;
+    if (seen.has(object)) continue;
+    seen.add(object);
+    open.add(object);
+    path.push({ schema: next, inner: innerSchemas(object, isPropertyMap, root) });
   }
   return undefined;
 }
 
-/** Returns the references within a schema, and their targets. */
-function refsIn(schema: JsonObject, root: JsonObject): Map<string, JsonObject> {
-  const targets = new Map<string, JsonObject>();
-  const visit = (value: unknown, isPropertyMap: boolean): void => {
-    if (Array.isArray(value)) for (const item of value) visit(item, false);
-    const object = objectOf(value);
-    if (!object) return;
-    for (const [name, member] of Object.entries(object)) {
-      const target = name === "$ref" && typeof member === "string" ? resolvePointer(member, root) : undefined;
-      if (target) targets.set(member as string, target);
-      if (isPropertyMap || !NO_SUBSCHEMAS.has(name)) visit(member, name === "properties" && !isPropertyMap);
-    }
+/** Returns the schemas directly in a schema, and the targets of its references, the first one last. */
+function innerSchemas(object: JsonObject, isPropertyMap: boolean, root: JsonObject): SearchedSchema[] {
+  const found: SearchedSchema[] = [];
+  const add = (value: unknown, isMap: boolean): void => {
+    const inner = objectOf(value);
+    if (inner) found.push({ object: inner, isPropertyMap: isMap });
+    else for (const element of asList(value)) add(element, false);
   };
-  visit(schema, false);
-  return targets;
+  for (const name in object) {
+    const member = object[name];
+    const target = name === "$ref" && typeof member === "string" ? resolvePointer(member, root) : undefined;
+    if (target) found.push({ object: target, isPropertyMap: false, ref: member as string });
+    if (isPropertyMap || !NO_SUBSCHEMAS.has(name)) add(member, name === "properties" && !isPropertyMap);
+  }
+  return found.reverse();
 }
 
 /** Returns the target of a reference within a schema (`#/$defs/a`). */

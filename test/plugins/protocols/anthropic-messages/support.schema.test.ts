@@ -6,6 +6,7 @@ import {
 import { type EncodeContext } from "../../../../src/translation/codec.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
+import { runLinear } from "../../../support/linear-work.ts";
 
 const selfReference = (schema: unknown) => /^contains itself \((.*)\)$/.exec(whyUnenforceable(schema) ?? "")?.[1];
 
@@ -44,6 +45,21 @@ t.test("a long chain of references takes little time", async (t) => {
   t.equal(
     selfReference({ $ref: "#/$defs/d0", $defs: { ...$defs, [`d${long}`]: { $ref: "#/$defs/d7" } } }),
     "#/$defs/d7",
+  );
+});
+
+t.test("a part of many schemas that are referred to is searched once", async (t) => {
+  const properties = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`p${i}`, {}]));
+  let schema: JsonObject = { properties };
+  const references: JsonObject[] = [];
+  for (let level = 1; level <= 500; level++) {
+    schema = { items: schema };
+    references.push({ $ref: `#${"/items".repeat(level)}` });
+  }
+  t.doesNotThrow(() => runLinear(() => selfReference({ ...schema, allOf: references })));
+  t.equal(
+    selfReference({ allOf: [{ $ref: "#/$defs/a/items" }], $defs: { a: { items: { $ref: "#/$defs/a" } } } }),
+    "#/$defs/a",
   );
 });
 
