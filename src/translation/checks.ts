@@ -12,6 +12,9 @@ export function checkHasTurns({ turns, turnsAt }: Conversation): void {
 /** Characters of the longest name of a tool, or of a namespace, that is translated: no vendor accepts more than 128. */
 const MAX_TOOL_NAME = 1024;
 
+/** Tools that a choice may name: vendors accept fewer tools, and each name is looked up among all of them. */
+const MAX_CHOSEN = 1024;
+
 /**
  * Checks the length of a tool's name, or of a namespace's, which each of its tools has in its name: fitting it to a provider takes
  * time and memory that grow with both.
@@ -22,7 +25,7 @@ export function checkToolName(name: string | undefined, param: string): void {
     throw invalidField(param, `${param} has a name of more than ${MAX_TOOL_NAME} characters.`);
 }
 
-/** Checks the names of all tools, calls and choices. @throws GatewayError `invalid_field` with the client's own path */
+/** Checks the names of all tools, calls and choices, and their number in a choice. @throws GatewayError `invalid_field` with the client's own path */
 export function checkToolNames(conversation: Conversation): void {
   const { tools, toolChoice, turns } = conversation;
   for (const tool of tools) {
@@ -37,6 +40,7 @@ export function checkToolNames(conversation: Conversation): void {
   if (toolChoice?.mode === "named") checkToolName(toolChoice.name, pathOfUse(conversation, "tool_choice"));
   if (toolChoice?.mode !== "allowed") return;
   const path = pathOfUse(conversation, "tool_choice_allowed");
+  if (toolChoice.names.length > MAX_CHOSEN) throw invalidField(path, `${path} names more than ${MAX_CHOSEN} tools.`);
   for (const name of toolChoice.names) checkToolName(name, path);
 }
 

@@ -75,6 +75,11 @@ t.test("a tool's name that no vendor accepts for its length is refused at its pl
       param,
       message: `${param} has a name of more than 1024 characters.`,
     });
+  const names = Array.from({ length: 1025 }, () => "f");
+  t.throws(() => checkToolNames({ ...plain, toolChoice: { mode: "allowed", required: true, names }, uses } as never), {
+    code: "invalid_field",
+    message: "choices names more than 1024 tools.",
+  });
   t.doesNotThrow(() =>
     checkToolNames({
       ...plain,

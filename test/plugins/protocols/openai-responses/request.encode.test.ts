@@ -689,6 +689,12 @@ t.test("tool choices", async (t) => {
   });
 });
 
+t.test("the time for a choice of many tools grows no faster than their number", async (t) => {
+  const tools = Array.from({ length: 40_000 }, (_, i) => named(`f${i}`));
+  const names = Array.from({ length: 100_000 }, (_, i) => `g${i}`);
+  t.doesNotThrow(() => runLinear(() => writeTools(tools, { mode: "allowed", required: true, names })));
+});
+
 t.test("web search alone cannot be chosen: it is the only tool that may be called", async (t) => {
   const chosen: ToolChoice = { mode: "named", name: "web_search", server: true };
   t.equal(writeTools([search], chosen).choice, "required");
