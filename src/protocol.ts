@@ -25,10 +25,8 @@ export type {
   TextPlace,
 } from "./core/protocol.ts";
 export { bearer, eventBytes, fixedPaths, post, SSE_PING } from "./core/protocol-parts.ts";
-export { shortPath } from "./core/shorten.ts";
 export type { ExtraUsage, Usage } from "./core/usage.ts";
 export { isEmptyArguments } from "./translation/arguments.ts";
-export { checkToolName } from "./translation/checks.ts";
 export type {
   ClientProtocol,
   EncodeContext,

@@ -291,7 +291,7 @@ export interface SocketName {
   readonly kind: "model" | "object";
   readonly name: string;
   /** Its location, in the client's own terms. */
-  readonly param: string;
+  readonly path: JsonPath;
 }
 
 /** The decoded query of a request. */

@@ -4,6 +4,7 @@ import type { Exchange } from "../core/exchange.ts";
 import { otherModelNotAllowed } from "../core/key-scope.ts";
 import type { Marketplace, Provider } from "../core/marketplace.ts";
 import type { SocketProtocol } from "../core/protocol.ts";
+import { shortPath } from "../core/shorten.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
 import { QuotedNameSearch } from "../wire/quoted-name-search.ts";
 import type { ObjectAccess } from "./objects.ts";
@@ -64,9 +65,11 @@ export class SocketMessageChecker {
       throw new GatewayError("invalid_field", {
         message: `A message names more than ${MAX_SOCKET_NAMES} models and objects.`,
       });
-    for (const { kind, name, param } of names)
+    for (const { kind, name, path } of names) {
+      const param = shortPath(path);
       if (kind === "model") this.checkModel(name, param);
       else objects.admitSync(provider.name, [{ id: name, param }], exchange.caller);
+    }
   }
 
   /** Clients use the vendor's own model names here: frames are forwarded unchanged, so names cannot be replaced. */

@@ -20,7 +20,7 @@ const MAX_CHOSEN = 1024;
  * time and memory that grow with both.
  * @throws GatewayError `invalid_field`
  */
-export function checkToolName(name: string | undefined, param: string): void {
+function checkToolName(name: string | undefined, param: string): void {
   if (name !== undefined && name.length > MAX_TOOL_NAME)
     throw invalidField(param, `${param} has a name of more than ${MAX_TOOL_NAME} characters.`);
 }

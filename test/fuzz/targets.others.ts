@@ -92,8 +92,8 @@ const messages: Target = {
     const { socket } = realtime;
     const readUsage = socket?.usageReader();
     readUsage?.(bytes, readUsage(bytes));
-    for (const { name, param } of socket?.namesIn(parsed(bytes)?.json) ?? [])
-      holds(typeof name === "string" && param !== "", () => `${name} ${param}`);
+    for (const { name, path } of socket?.namesIn(parsed(bytes)?.json) ?? [])
+      holds(typeof name === "string" && path.length > 0, () => `${name} ${path}`);
   },
 };
 

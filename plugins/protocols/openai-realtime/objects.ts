@@ -1,4 +1,4 @@
-import { asList, asObject, foldCase, type SocketName, shortPath } from "model-gateway/protocol";
+import { asList, asObject, foldCase, type SocketName } from "model-gateway/protocol";
 
 /** The parts of a message that can name objects or models. */
 const PARTS = ["session", "response"];
@@ -32,8 +32,8 @@ function collectNames(value: unknown, path: string[], mayNameModels: boolean, na
     const folded = foldCase(name);
     path.push(name);
     if (typeof inner === "string") {
-      if (mayNameModels && folded === "model") names.push({ kind: "model", name: inner, param: shortPath(path) });
-      if (ID_MEMBERS.includes(folded)) names.push({ kind: "object", name: inner, param: shortPath(path) });
+      if (mayNameModels && folded === "model") names.push({ kind: "model", name: inner, path: [...path] });
+      if (ID_MEMBERS.includes(folded)) names.push({ kind: "object", name: inner, path: [...path] });
     }
     if (OBJECT_MEMBERS.includes(folded))
       for (const object of [inner, ...asList(inner)]) names.push(...idsOf(object, path));
@@ -45,8 +45,6 @@ function collectNames(value: unknown, path: string[], mayNameModels: boolean, na
 /** Returns ids of a stored prompt, where only the session's own is not plain text, or of a voice created with a key. */
 function idsOf(value: unknown, path: readonly string[]): SocketName[] {
   return Object.entries(asObject(value) ?? {}).flatMap(([name, id]): SocketName[] =>
-    foldCase(name) === "id" && typeof id === "string"
-      ? [{ kind: "object", name: id, param: shortPath([...path, name]) }]
-      : [],
+    foldCase(name) === "id" && typeof id === "string" ? [{ kind: "object", name: id, path: [...path, name] }] : [],
   );
 }

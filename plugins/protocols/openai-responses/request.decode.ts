@@ -3,7 +3,6 @@ import {
   type CacheMark,
   type Citation,
   type Conversation,
-  checkToolName,
   type DecodingChange,
   dropUndefined,
   type FeatureUse,
@@ -111,6 +110,8 @@ class InputReader {
   readonly changed: DecodingChange[] = [];
   /** Indices of tools, by identity, once an item adds some. */
   private toolIndices: Map<unknown, number> | undefined;
+  /** The numbers of namespaces. */
+  private readonly namespaces = new Map<string | undefined, number>();
 
   /** @param tools receives tools that an item adds */
   constructor(
@@ -182,14 +183,25 @@ class InputReader {
     item.any("type");
     const added: Tool[] = [];
     readTools(item, added);
-    this.toolIndices ??= new Map(this.tools.map((tool, index) => [toolIdentity(tool), index]));
+    this.toolIndices ??= new Map(this.tools.map((tool, index) => [this.toolIdentity(tool), index]));
     for (const tool of added) {
-      const existingIndex = this.toolIndices.get(toolIdentity(tool));
+      const existingIndex = this.toolIndices.get(this.toolIdentity(tool));
       if (existingIndex !== undefined) this.tools[existingIndex] = tool;
-      else this.toolIndices.set(toolIdentity(tool), this.tools.push(tool) - 1);
+      else this.toolIndices.set(this.toolIdentity(tool), this.tools.push(tool) - 1);
     }
     leaveMembers(item, "id", "role");
     item.declareUnread();
+  }
+
+  /**
+   * Returns a tool's identity: the client's own by name; each of the vendor's is distinct. A namespace has a number in it: it may be
+   * long, and have thousands of tools.
+   */
+  private toolIdentity(tool: Tool): unknown {
+    if (tool.kind !== "function" && tool.kind !== "custom") return tool;
+    const { namespace, name } = tool;
+    if (!this.namespaces.has(namespace)) this.namespaces.set(namespace, this.namespaces.size);
+    return `${this.namespaces.get(namespace)} ${name}`;
   }
 
   /** Returns the request for a compaction as a user's text. @throws GatewayError `invalid_field` where more items follow */
@@ -527,10 +539,6 @@ const TOOL_DEFAULTS = {
   search_context_size: ["medium"],
 };
 
-/** Returns a tool's identity: the client's own by name; each of the vendor's is distinct. */
-const toolIdentity = (tool: Tool): unknown =>
-  tool.kind === "function" || tool.kind === "custom" ? JSON.stringify([tool.namespace, tool.name]) : tool;
-
 /** Decodes the member `tools` of a request or of an item. @throws GatewayError `invalid_field` */
 function readTools(fields: Fields, tools: Tool[]): void {
   for (const tool of fields.objects("tools") ?? []) {
@@ -542,7 +550,6 @@ function readTools(fields: Fields, tools: Tool[]): void {
 
 function readNamespace(fields: Fields, tools: Tool[]): void {
   const namespace = fields.required("name");
-  checkToolName(namespace, fields.ownPath);
   fields.declareSelf("tools_namespace");
   for (const inner of fields.objects("tools") ?? []) {
     const tool = readTool(inner, inner.required("type"));
