@@ -25,6 +25,9 @@ type JsonObject = Record<string, unknown>;
 /** A regular expression of a client's could keep the gateway busy for hours. */
 const PATTERNS = ["pattern", "patternProperties"];
 
+/** A member of this name is every object's prototype to zod, which neither requires nor checks it. */
+const PROTO = "__proto__";
+
 /** Characters and values of the largest schema: building its check takes up to 20 microseconds for each value. */
 const [MAX_SCHEMA, MAX_VALUES] = [100_000, 5000];
 /** Issues that are reported; an answer may have one for each byte. */
@@ -72,7 +75,7 @@ export default class JsonSchema implements Plugin {
         this.asked(exchange).schema = z.fromJSONSchema(JSON.parse(schema));
       } catch {
         const message = "Answers cannot be checked by this schema.";
-        const hint = `Supported is JSON Schema of ${MAX_SCHEMA} characters and ${MAX_VALUES} values, without ${PATTERNS.join(" and ")}.`;
+        const hint = `Supported is JSON Schema of ${MAX_SCHEMA} characters and ${MAX_VALUES} values, without ${PATTERNS.join(", ")} and ${PROTO}.`;
         throw new GatewayError("invalid_field", { message, hint, param });
       }
     }
@@ -93,9 +96,10 @@ export default class JsonSchema implements Plugin {
 
 /**
  * Converts uppercase types and `nullable`, which one of the protocols has.
- * @throws Error for a regular expression; a property that is named `pattern` is none
+ * @throws Error for a regular expression; a property that is named `pattern` is none. And for a member `__proto__`
  */
 function toJsonSchema(name: string, value: unknown): unknown {
+  if (name === PROTO) throw new Error(name);
   if (PATTERNS.includes(name) && (typeof value === "string" || name === "patternProperties")) throw new Error(name);
   if (name === "type" && typeof value === "string") return value.toLowerCase();
   const { nullable, ...others } = (value ?? {}) as { nullable?: boolean };
@@ -112,6 +116,7 @@ function schemaIssues(schema: z.ZodType, texts: readonly string[]): string | und
   }
   checking["check"] = () => {
     for (const json of all) {
+      if (hasProto(json)) return `it has a member ${PROTO}`;
       const issues = schema.safeParse(json).error?.issues.slice(0, MAX_ISSUES);
       if (issues) return issues.map(({ path, code }) => `${path.join(".") || "its root"} (${code})`).join(", ");
     }
@@ -127,3 +132,6 @@ function schemaIssues(schema: z.ZodType, texts: readonly string[]): string | und
       if (user + system >= MAX_MS * 1000) return "it cannot be checked in time";
     }
 }
+
+const hasProto = (json: unknown): boolean =>
+  typeof json === "object" && json !== null && (Object.hasOwn(json, PROTO) || Object.values(json).some(hasProto));

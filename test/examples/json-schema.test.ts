@@ -78,11 +78,25 @@ t.test("a schema with a regular expression is refused, at any depth; a property 
       '{"a":{"pattern":"aaaaaaaa!"}}',
     );
   for (const patterned of [{ pattern: "^(a+)+$" }, { patternProperties: { "^(a+)+$": { type: "string" } } }]) {
-    const error = { code: "invalid_field", message: /without pattern and patternProperties/ };
+    const error = { code: "invalid_field", message: /without pattern, patternProperties and __proto__/ };
     t.match(await ask(patterned), { status: 400, sent: [], error });
     t.match(await ask({ properties: { a: { type: "array", items: patterned } } }), { status: 400, sent: [] });
   }
   t.match(await ask({ type: "object", properties: { pattern: { type: "string" } } }), { status: 200 });
+});
+
+t.test("no member __proto__ escapes the check: a schema with one is refused, and so is an answer", async (t) => {
+  await using driven = await drive(JsonSchema);
+  const ask = (json: string, text: string) => {
+    const body = { response_format: { type: "json_schema", json_schema: { name: "x", schema: JSON.parse(json) } } };
+    return driven.ask({ protocol: "openai-chat", body }, text);
+  };
+  const named = '{"type":"object","properties":{"__proto__":{"type":"string"}},"required":["__proto__"]}';
+  t.match(await ask(named, "{}"), { status: 400, sent: [], error: { code: "invalid_field" } });
+  const strict = '{"type":"object","properties":{"a":{"type":"array"}},"additionalProperties":false}';
+  t.match(await ask(strict, '{"a":[]}'), { status: 200 });
+  for (const text of ['{"a":[],"__proto__":{"b":1}}', '{"a":[{"\\u005f_proto__":7}]}'])
+    t.match(await ask(strict, text), { status: 502, error: { message: /it has a member __proto__/ } }, text);
 });
 
 t.test("a schema that is long is refused, and few of many issues are reported", async (t) => {
