@@ -30,6 +30,8 @@ export function keyNames(keys) {
 }
 
 const ONE_PLACE = 10;
+/** From this part of a unit on, a number in the next smaller one would be rounded up to 1,000 of it. */
+const ROUNDED_UP = 0.99995;
 
 /** Formats tokens: 128k, 1.1M. */
 export function tokens(number) {
@@ -39,7 +41,7 @@ export function tokens(number) {
     ["M", 1e6],
     ["k", 1e3],
   ])
-    if (number >= size) return `${Math.round((number / size) * ONE_PLACE) / ONE_PLACE}${unit}`;
+    if (number >= size * ROUNDED_UP) return `${Math.round((number / size) * ONE_PLACE) / ONE_PLACE}${unit}`;
   return String(number);
 }
 

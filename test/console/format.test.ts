@@ -1,7 +1,7 @@
 import t from "tap";
 
 // Written for browsers, and without types.
-const format: Record<"count" | "money" | "price" | "moment" | "offset", (value?: number | null) => string> =
+const format: Record<"count" | "tokens" | "money" | "price" | "moment" | "offset", (value?: number | null) => string> =
   await import(new URL("../../pages/common/format.js", import.meta.url).href);
 
 t.test("numbers, prices and money are formatted for people", async (t) => {
@@ -13,6 +13,13 @@ t.test("numbers, prices and money are formatted for people", async (t) => {
     "$0 $0.000000001 $0.00000417 $0.000123 $0.05 $1.00 $1,234.57 -$1.50 –".split(" "),
   );
   t.same([0, 3, 0.15, 0.0375, 1234.5, null].map(price), "free $3.00 $0.15 $0.0375 $1,234.50 –".split(" "));
+});
+
+t.test("tokens are rounded to a tenth of their unit, and to the next unit where they reach it", async (t) => {
+  t.same(
+    [0, 999, 1000, 1150, 999_949, 999_950, 999_960, 1_000_000, 999_949_999, 999_950_000, undefined].map(format.tokens),
+    "0 999 1k 1.2k 999.9k 1M 1M 1M 999.9M 1G –".split(" "),
+  );
 });
 
 t.test("the singular is used for one", async (t) => {
