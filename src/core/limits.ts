@@ -49,6 +49,9 @@ interface CallerLevels {
   readonly byModel: Map<string, readonly LimitLevel[]>;
 }
 
+/** Number of callers whose levels are kept: a plugin may name any number of them. */
+const MAX_CALLERS = 10_000;
+
 /** The plugins that a chain needs to enforce limits. */
 export const LIMIT_PLUGINS: readonly string[] = ["limits", "usage"];
 
@@ -124,6 +127,7 @@ export class Levels {
       limitScope("all", ""),
     ];
     const made = { label, group, limits, scopes, withoutModel, byModel: new Map() };
+    if (!known && this.callers.size >= MAX_CALLERS) this.callers.delete(this.callers.keys().next().value as string);
     this.callers.set(id, made);
     return made;
   }

@@ -116,3 +116,14 @@ t.test("a key's level has its id for counting, and its name for people", async (
     "it has another name now",
   );
 });
+
+t.test("the levels of the callers that were seen last are kept, however many there are", async (t) => {
+  const levels = new Levels({ default: { rpm: 1 } });
+  const first = levels.forRequest(caller("first"));
+  for (let i = 1; i < 10_000; i++) levels.forRequest(caller(`c${i}`));
+  t.equal(levels.forRequest(caller("first")), first);
+  levels.forRequest(caller("one more"));
+  const again = levels.forRequest(caller("first"));
+  t.not(again, first);
+  t.same(again, first);
+});
