@@ -20,7 +20,12 @@ export class Spool {
   static async open(): Promise<Spool> {
     const path = join(tmpdir(), `model-gateway-${randomUUID()}`);
     const file = await open(path, "wx+", 0o600);
-    await unlink(path);
+    try {
+      await unlink(path);
+    } catch (thrown) {
+      await file.close();
+      throw thrown;
+    }
     return new Spool(file);
   }
 

@@ -1,5 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
+import promises, { type FileHandle } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import t from "tap";
 import { Spool } from "../../src/downstream/spool.ts";
 
@@ -27,4 +29,21 @@ t.test("what was written can be read any number of times, from a file without a 
     t.ok(Buffer.concat(await Array.fromAsync(spool.read())).equals(Buffer.concat(pieces)));
   spool.close();
   await t.rejects(spool.write(pieces));
+});
+
+t.test("a file whose name cannot be removed is closed", async (t) => {
+  ownFolder(t);
+  const { open, unlink } = promises;
+  let file: FileHandle | undefined;
+  Object.assign(promises, {
+    open: async (...args: Parameters<typeof open>) => (file = await open(...args)),
+    unlink: () => Promise.reject(new Error("not now")),
+  });
+  syncBuiltinESMExports();
+  t.teardown(() => {
+    Object.assign(promises, { open, unlink });
+    syncBuiltinESMExports();
+  });
+  await t.rejects(Spool.open(), /not now/);
+  t.equal(file?.fd, -1);
 });
