@@ -3,7 +3,7 @@ import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
 import type { MaybePromise } from "./core/plugin.ts";
-import { pluginAnswer } from "./downstream/plugin-answer.ts";
+import { discardAnswer, pluginAnswer } from "./downstream/plugin-answer.ts";
 import { openBodyAccount } from "./downstream/receive-body.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { Generation } from "./generation.ts";
@@ -49,7 +49,8 @@ export async function runPassthrough(
       await forwardUnparsed(exchange, chain, parts, match, reply, expectsContinue, settle);
     }
   } catch (error) {
-    answer?.destroy();
+    if (answer) answer.destroy();
+    else if (exchange.answer) discardAnswer(exchange.answer);
     // An exchange recorded as complete stays so, even if its client did not take the last bytes.
     if (!recorded) await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {

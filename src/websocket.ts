@@ -8,7 +8,7 @@ import type { Marketplace, Provider } from "./core/marketplace.ts";
 import type { SocketProtocol } from "./core/protocol.ts";
 import type { HandshakeResponse } from "./downstream/handshake.ts";
 import type { RouteMatch } from "./downstream/paths.ts";
-import { pluginAnswer } from "./downstream/plugin-answer.ts";
+import { discardAnswer, pluginAnswer } from "./downstream/plugin-answer.ts";
 import { namesModel } from "./downstream/query-names.ts";
 import { Reply, type ReplyParts } from "./downstream/reply.ts";
 import { SocketMessageChecker } from "./objects/socket-message-checker.ts";
@@ -81,7 +81,8 @@ export async function runWebSocket(
       await reply.stream(answer, await chain.response(exchange, answer.head));
     }
   } catch (error) {
-    answer?.destroy();
+    if (answer) answer.destroy();
+    else if (exchange.answer) discardAnswer(exchange.answer);
     refuse(error);
   } finally {
     slot?.release();

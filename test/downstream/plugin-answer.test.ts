@@ -1,3 +1,4 @@
+import { request } from "node:http";
 import t, { type Test } from "tap";
 import type { Exchange } from "../../src/core/exchange.ts";
 import { pluginAnswer } from "../../src/downstream/plugin-answer.ts";
@@ -209,5 +210,51 @@ t.test("an invalid response is its plugin's failure, complete or streamed", asyn
     await until(() => log.lines.some(({ message }) => message === "exchange"), "the log line");
     const error = { code: "plugin_failed", origin: "own.answer", cause };
     t.match(log.lines.find(({ message }) => message === "exchange")?.fields, { outcome: "failed", error }, answer);
+  }
+});
+
+t.test("the pieces of an answer with an impossible status are ended on every kind of path", async (t) => {
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [up:x] } }
+plugins: { own: { from: ./own.ts } }
+paths:
+  /v1/chat/completions: { protocol: openai-chat, use: [auth, own, models, rewrite, usage] }
+  /v1/realtime: { protocol: openai-realtime, use: [auth, own, models, rewrite, usage] }
+  "/files/*": { pass: up, use: [auth, own] }
+`,
+    {
+      "own.ts": `
+import { injectable } from "tsyringe";
+import { type AccessExchange, Log } from "model-gateway";
+@injectable()
+export default class Own {
+  constructor(private readonly log: Log) {}
+  access(exchange: AccessExchange) {
+    const body = {
+      next: () => ({ done: true }),
+      return: () => { this.log.info({}, "returned"); return { done: true }; },
+      [Symbol.iterator]: () => body,
+    };
+    exchange.answer = { status: 99, body: body as never };
+  }
+}`,
+    },
+  );
+  const socket = { connection: "upgrade", upgrade: "websocket", "sec-websocket-version": "13" };
+  for (const [method, path, headers] of [
+    ["POST", "/v1/chat/completions", {}],
+    ["POST", "/files/one", {}],
+    ["GET", "/v1/realtime?model=m", { ...socket, "sec-websocket-key": `${"A".repeat(22)}==` }],
+  ] as const) {
+    const before = running.log.lines.filter(({ message }) => message === "returned").length;
+    const options = { port: running.port, host: "127.0.0.1", method, path, headers: asking(headers), agent: false };
+    const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+    request(options, (response) => resolve(response.resume().statusCode))
+      .on("error", reject)
+      .end(method === "POST" ? '{"model":"m"}' : undefined);
+    t.equal(await promise, 500, path);
+    t.equal(running.log.lines.filter(({ message }) => message === "returned").length, before + 1, path);
   }
 });
