@@ -84,7 +84,10 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     const { framing } = translated ?? upstream.head;
     this.splitter = framing && splitterOf(framing, maxFrame);
     this.stageKeepsState = translated !== undefined;
-    this.state = translated?.state ?? { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
+    const { operation } = exchange;
+    // A provider may send events where an array was asked for: an error among them is an event, too.
+    const sent = framing === "sse" && operation.framing === "array" ? { ...operation, framing } : operation;
+    this.state = translated?.state ?? { operation: sent, frames: 0, first: undefined, last: undefined };
     exchange.activeResponse = this;
     this.unsubscribe = exchange.onAbort(() => this.abort(new GatewayError("client_gone")));
   }
@@ -154,8 +157,8 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
 
   private finish(rest: readonly Frame[]): void {
     try {
-      const last = rest.length > 0 ? this.passFrames(rest) : [];
-      const pieces = [...last, ...this.passFrames([END])];
+      const pieces = rest.length > 0 ? this.passFrames(rest) : [];
+      pieces.push(...this.passEnd(pieces));
       this.writer.setLength(pieces.reduce((sum, { length }) => sum + length, this.exchange.written));
       this.write(pieces);
       if (this.exchange.aborted) throw new GatewayError("client_gone");
@@ -168,6 +171,16 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     }
     this.close();
     this.settle.done();
+  }
+
+  /** @param last the frames before it, not written yet: the translation counts on them, and an incomplete event is complete in it */
+  private passEnd(last: readonly Buffer[]): readonly Buffer[] {
+    try {
+      return this.passFrames([END]);
+    } catch (thrown) {
+      if (this.stageKeepsState) this.write(last);
+      throw thrown;
+    }
   }
 
   /** Cuts the connection after an error event, which is repeated where clients would miss it. */

@@ -3,13 +3,16 @@ import t, { type Test } from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
 import type { Head } from "../../src/core/head.ts";
+import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import type { Stage } from "../../src/core/stage.ts";
 import { ResponseStream } from "../../src/downstream/response-stream.ts";
 import { ResponseWriter } from "../../src/downstream/response-writer.ts";
+import { StreamTranslator } from "../../src/translation/translator.ts";
 import type { UpstreamAnswer } from "../../src/upstream/received-answer.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { gathered } from "../support/gathered.ts";
+import { translationBetween } from "../support/translations.ts";
 
 type Framing = Exclude<Head["framing"], undefined> | "none";
 
@@ -44,10 +47,12 @@ function flowing(
   framing: Framing = "sse",
   exchange = newExchange(),
   more: Pick<UpstreamAnswer, "redact"> = {},
+  translated?: Head["translated"],
 ) {
   const output = new Recorder(undefined as never);
   const seen = { destroyed: 0, resumed: 0, settled: [] as unknown[] };
   const head: Head = { status: 200, headers: new HeaderList(), framing: framing === "none" ? undefined : framing };
+  if (translated) head.translated = translated;
   const upstream: UpstreamAnswer = {
     head,
     read() {},
@@ -63,7 +68,10 @@ function flowing(
   return { flow, output, seen, exchange };
 }
 
-const newExchange = (): Exchange => new Exchange({ id: "one", arrivedAt: performance.now() } as ExchangeStart);
+const newExchange = (more: Partial<ExchangeStart> = {}): Exchange => {
+  const operation = { name: "any", framing: "sse" };
+  return new Exchange({ id: "one", arrivedAt: performance.now(), operation, ...more } as ExchangeStart);
+};
 const event = (text: string): Buffer => Buffer.from(`data: ${text}\n\n`);
 const frame = (text: string): Frame => new Frame("event", event(text));
 
@@ -389,6 +397,28 @@ t.test("a response that has ended is no longer aborted", async (t) => {
   t.same(seen, { destroyed: 0, resumed: 0, settled: ["done"] });
 });
 
+t.test("an error in a stream of events is an event, although an array was asked for", async (t) => {
+  const exchange = newExchange({ operation: { name: "any", framing: "array" } as Operation });
+  t.equal(flowing([], "sse", exchange).flow.state.operation.framing, "sse");
+  t.equal(flowing([], "array", exchange).flow.state.operation.framing, "array");
+});
+
+t.test("what the translation makes of an incomplete last event is sent before the error", async (t) => {
+  const translator = new StreamTranslator(translationBetween("openai-chat", "gemini"));
+  const { flow, output, seen } = flowing(
+    [translator.stage],
+    "sse",
+    newExchange(),
+    {},
+    { framing: "sse", state: translator.framing.state },
+  );
+  flow.chunk(event('{"choices":[{"index":0,"delta":{"content":""}}]}'));
+  flow.chunk(Buffer.from('data: {"choices":[{"index":0,"delta":{"content":"the last words"}}]}\n'));
+  flow.end();
+  t.match(output.text, "the last words");
+  t.match(seen.settled, [{ code: "upstream_truncated" }]);
+});
+
 t.test("the state holds what an error in the middle of the stream needs", async (t) => {
   const { flow } = flowing();
   t.match(flow.state, { frames: 0, first: undefined, last: undefined });
@@ -441,8 +471,7 @@ for (const [framing, before, told, behind] of [
 
 t.test("a stream that has ended except for its usage is read on for that alone, and for a limited time", async (t) => {
   const ending = ({ text }: Frame) => (text === "end" ? "complete" : undefined);
-  const asked = () =>
-    new Exchange({ id: "one", arrivedAt: performance.now(), protocol: { ending } } as unknown as ExchangeStart);
+  const asked = () => newExchange({ protocol: { ending } as unknown as Protocol });
   for (const [frames, told, reads] of [
     [["1"], undefined, false],
     [["1", "end"], undefined, true],
