@@ -125,9 +125,11 @@ function handleMessages(gateway: Gateway, peers: WorkerPeers, queued: [ToWorker,
   };
   const onMessage = (message: ToWorker, socket: Socket | undefined) => {
     if (message.type === "connection") acceptConnection(gateway, message.id, socket);
-    else if (message.type === "check")
-      sendToPrimary({ type: "alive", parts: gateway.readiness().parts, unwritten: gateway.stores.ledger.unwritten });
-    else if (message.type === "leave") gateway.prepareStop();
+    else if (message.type === "check") {
+      const { connection } = message;
+      const { unwritten } = gateway.stores.ledger;
+      sendToPrimary({ type: "alive", connection, parts: gateway.readiness().parts, unwritten });
+    } else if (message.type === "leave") gateway.prepareStop();
     else if (message.type === "stop") void stop(message);
     else if (message.type === "interrupt") interrupt.abort();
     else if (message.type === "fact") peers.receive(message);

@@ -12,7 +12,8 @@ export type ToWorker =
   /** The first message. */
   | ({ readonly type: "start" } & WorkerStart)
   | { readonly type: "connection"; readonly id: number }
-  | { readonly type: "check" }
+  /** `connection`: the last one that was sent before. */
+  | { readonly type: "check"; readonly connection: number }
   | { readonly type: "leave" }
   | { readonly type: "stop"; readonly linger: number; readonly drain: number }
   | { readonly type: "interrupt" }
@@ -36,8 +37,13 @@ export type ToPrimary =
   /** A connection that the worker has accepted, and the number of its connections that were closed. */
   | { readonly type: "accepted"; readonly id: number }
   | { readonly type: "closed"; readonly count: number }
-  /** `unwritten`: rows that would be lost if the worker were killed. */
-  | { readonly type: "alive"; readonly parts: Readiness["parts"]; readonly unwritten: UnwrittenLines | undefined }
+  /** The answer to a check, with its `connection`. `unwritten`: rows that would be lost if the worker were killed. */
+  | {
+      readonly type: "alive";
+      readonly connection: number;
+      readonly parts: Readiness["parts"];
+      readonly unwritten: UnwrittenLines | undefined;
+    }
   /** What the worker has counted so far: every few seconds, and when it ends. */
   | { readonly type: "metrics"; readonly metrics: readonly MetricJson[] }
   /** A crash outside of every request: the worker takes no more connections, and ends. */

@@ -82,6 +82,8 @@ export class Primary {
   private readonly workers = new Set<WorkerProcess>();
   private readonly totals = new WorkerTotals<WorkerProcess>();
   private readonly waiting: WaitingConnections;
+  /** Connections that have not reached a worker. */
+  private readonly lost = new WeakSet<Socket>();
   /** The latest fact of each key of each topic, for workers that start later. */
   private readonly facts = new Map<string, SharedFact>();
   private readonly checkTimer: NodeJS.Timeout;
@@ -397,6 +399,7 @@ export class Primary {
       onOutput: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
       onMessage: (message, from) => this.onMessage(message, from),
       onDisconnect: (ended) => this.totals.finish(ended),
+      onLost: (sockets, from) => this.onConnectionsLost(sockets, from),
       onExit: (ended, notAccepted) => this.onWorkerExit(ended, notAccepted),
     });
     this.totals.add(worker);
@@ -463,6 +466,21 @@ export class Primary {
     else this.waiting.add(socket);
   }
 
+  /** Passes connections that have not reached a worker to another one; those that do not reach that either are closed. */
+  private onConnectionsLost(sockets: readonly Socket[], { pid }: WorkerProcess): void {
+    const { length: connections } = sockets;
+    this.log.error(
+      { worker: pid, connections },
+      "connections did not reach a worker, which has no free file descriptor",
+    );
+    for (const socket of sockets)
+      if (this.lost.has(socket)) socket.destroy();
+      else {
+        this.lost.add(socket);
+        this.passConnection(socket);
+      }
+  }
+
   /** Passes waiting connections to a worker that has begun to serve. */
   private passWaiting(): void {
     if (this.workerCounts.up > 0) for (const socket of this.waiting.takeAll()) this.passConnection(socket);
@@ -478,7 +496,7 @@ export class Primary {
       if (worker.serving && performance.now() - worker.lastMessageAt > UNRESPONSIVE_AFTER) {
         this.log.error({ worker: worker.pid }, "a worker's event loop is blocked: the worker is killed");
         worker.kill();
-      } else worker.send({ type: "check" });
+      } else worker.check();
     }
   }
 

@@ -25,12 +25,16 @@ export function isWorker(pid: number): boolean {
 
 /** Milliseconds after which a connection that was not accepted marks its worker as busy. */
 const BUSY_AFTER = 1000;
+/** Milliseconds for which a worker that a connection did not reach counts as busy: the fewer it has, the more it would get. */
+const LOST_FOR = 2000;
 
 /** Receives the events of a worker. */
 interface WorkerListener {
   /** Called with whole lines of the worker's output. */
   onOutput(bytes: Buffer, from: "stdout" | "stderr"): void;
   onMessage(message: ToPrimary, from: WorkerProcess): void;
+  /** Called with connections that have not reached the worker, as it has no free file descriptor. */
+  onLost(sockets: readonly Socket[], worker: WorkerProcess): void;
   /** Called when the worker's channel is closed: no message comes any more. */
   onDisconnect(worker: WorkerProcess): void;
   /** Called when the worker has ended, with the connections that it never accepted. */
@@ -65,6 +69,8 @@ export class WorkerProcess {
   /** Connections that it has not accepted yet, with the time of each. */
   private readonly unaccepted = new Map<number, { socket: Socket; at: number }>();
   private readonly questions = new PendingQuestions((message) => this.send(message));
+  /** `performance.now()` when a connection was last found not to have reached it. */
+  private lastLostAt = Number.NEGATIVE_INFINITY;
   /** Why the system has no process for it. */
   private forkError: string | undefined;
 
@@ -89,6 +95,7 @@ export class WorkerProcess {
       } else if (message.type === "alive") {
         this.parts = message.parts;
         this.unwritten = message.unwritten;
+        this.takeLost(message.connection);
       } else if (message.type === "accepted") this.onAccepted(message.id);
       else if (message.type === "closed") this.openConnections -= message.count;
       else if (message.type === "answer") this.questions.receive(message);
@@ -132,10 +139,11 @@ export class WorkerProcess {
     return this.openConnections;
   }
 
-  /** Whether a connection has waited too long for it, because its event loop is busy. */
+  /** Whether a connection has waited too long for it, because its event loop is busy, or has not reached it. */
   get isBusy(): boolean {
     const [oldest] = this.unaccepted.values();
-    return oldest !== undefined && performance.now() - oldest.at > BUSY_AFTER;
+    const now = performance.now();
+    return (oldest !== undefined && now - oldest.at > BUSY_AFTER) || now - this.lastLostAt < LOST_FOR;
   }
 
   /**
@@ -172,6 +180,27 @@ export class WorkerProcess {
 
   kill(): void {
     this.child.kill("SIGKILL");
+  }
+
+  /** Asks for a sign of life. */
+  check(): void {
+    this.send({ type: "check", connection: this.lastConnection });
+  }
+
+  /**
+   * Gives back connections that were sent before a message that the worker has read, and have not reached it: where it has no free
+   * file descriptor, Node gives up after some tries without telling.
+   */
+  private takeLost(until: number): void {
+    const lost = [...this.unaccepted].filter(([id]) => id <= until);
+    if (lost.length === 0) return;
+    for (const [id] of lost) this.unaccepted.delete(id);
+    this.openConnections -= lost.length;
+    this.lastLostAt = performance.now();
+    this.listener.onLost(
+      lost.map(([, { socket }]) => socket),
+      this,
+    );
   }
 
   private onAccepted(id: number): void {

@@ -17,6 +17,7 @@ t.test("a worker for which the system has no process ends, like one that died at
   const worker = new WorkerProcess(["", ""], START, {
     onOutput: () => {},
     onMessage: () => {},
+    onLost: () => {},
     onDisconnect: () => events.push("disconnect"),
     onExit: (_, notAccepted) => {
       events.push("exit");
@@ -35,7 +36,7 @@ t.test("a worker that is started without free file descriptors ends too, and not
     const { WorkerProcess } = await import(${JSON.stringify(module)});
     const { openSync } = await import("node:fs");
     try { for (;;) openSync("/dev/null", "r"); } catch {}
-    const listener = { onOutput() {}, onMessage() {}, onDisconnect() {}, onExit: (worker) => console.log(worker.exitReason) };
+    const listener = { onOutput() {}, onMessage() {}, onLost() {}, onDisconnect() {}, onExit: (worker) => console.log(worker.exitReason) };
     new WorkerProcess(["", ""], ${JSON.stringify(START)}, listener);`;
   const loader = new URL("../../src/loader/register.js", import.meta.url).href;
   const args = ["--import", loader, "--input-type=module", "--eval", script];
