@@ -13,8 +13,8 @@ import { Spool } from "./spool.ts";
 /** Bytes of a form that are buffered in memory; more are buffered in a file. */
 const MEMORY_LIMIT = 256 * 1024;
 
-/** Codes of a file system, or of a quota, that has no room left. */
-const FULL: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT"]);
+/** Codes of a file system, a quota, a process or a machine that has no room left for a file. */
+const FULL: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE"]);
 
 const MODEL_FIRST = "Put the field model before the files.";
 

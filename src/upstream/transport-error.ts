@@ -1,3 +1,5 @@
+import { closeSync, openSync } from "node:fs";
+import { devNull } from "node:os";
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import { formatTimeLimit } from "../core/timeout.ts";
@@ -61,7 +63,19 @@ function gatewayErrorCode(code: string, progress: Progress): ErrorCode {
 
 function transportErrorCode(thrown: unknown): string {
   if (!(thrown instanceof Error)) return "UNKNOWN";
-  return "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.name;
+  const { code, syscall, name }: NodeJS.ErrnoException = thrown;
+  return (syscall === "getaddrinfo" ? noDescriptorCode() : undefined) ?? (typeof code === "string" ? code : name);
+}
+
+/** Returns the code if no file descriptor is free: the system's resolver says that a name is unknown then. */
+function noDescriptorCode(): string | undefined {
+  try {
+    closeSync(openSync(devNull, "r"));
+    return undefined;
+  } catch (thrown) {
+    const { code = "" } = thrown as NodeJS.ErrnoException;
+    return code in LOCAL_FAULTS ? code : undefined;
+  }
 }
 
 /**

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Http1Error } from "../../src/upstream/http1/errors.ts";
@@ -33,6 +34,31 @@ t.test("the gateway's own faults are not attributed to the provider", (t) => {
   for (const code of ["EMFILE", "ENFILE"])
     t.match(transportError(coded(code), "connecting", "h"), { code: "overloaded", status: 503, cause: { code } });
   t.end();
+});
+
+t.test("a name that cannot be looked up without a free file descriptor is not unknown", async (t) => {
+  const module = new URL("../../src/upstream/transport-error.ts", import.meta.url).href;
+  const script = `
+    const { transportError } = await import(${JSON.stringify(module)});
+    const { closeSync, openSync } = await import("node:fs");
+    const thrown = Object.assign(new Error("getaddrinfo"), { code: "ENOTFOUND", syscall: "getaddrinfo" });
+    const codes = [];
+    const note = () => codes.push(transportError(thrown, "connecting", "h").code);
+    note();
+    const files = [];
+    try { for (;;) files.push(openSync("/dev/null", "r")); } catch {}
+    note();
+    for (const file of files) closeSync(file);
+    note();
+    console.log(codes.join());`;
+  const loader = new URL("../../src/loader/register.js", import.meta.url).href;
+  const args = ["--import", loader, "--input-type=module", "--eval", script];
+  const limited = spawnSync("sh", ["-c", 'ulimit -n 256 && exec "$0" "$@"', process.execPath, ...args], {
+    encoding: "utf8",
+    env: { ...process.env, NODE_OPTIONS: "" },
+  });
+  const stdout = "upstream_unreachable,overloaded,upstream_unreachable\n";
+  t.match(limited, { status: 0, stdout, stderr: "" });
 });
 
 t.test("a proxy that refuses makes the provider unreachable, whenever it does", (t) => {
