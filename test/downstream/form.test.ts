@@ -208,6 +208,7 @@ t.test("a form that waits for its model is stored in an unnamed file, which is c
 for (const [reason, code, retryAfter] of [
   ["ENOSPC", "overloaded", /^[123](?:\.\d+)?$/],
   ["EDQUOT", "overloaded", /^[123](?:\.\d+)?$/],
+  ["EMFILE", "overloaded", /^[123](?:\.\d+)?$/],
   ["EACCES", "internal", null],
 ] as const)
   t.test(`a form whose file meets ${reason} is refused as ${code}, with the reason in the log`, async (t) => {
