@@ -14,7 +14,7 @@ import { ArraySplitter } from "../../src/wire/array.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { type Intact, mutated } from "../support/mutations.ts";
+import { HARMLESS, type Intact, mutated } from "../support/mutations.ts";
 import { dice, randomAnswer } from "../support/random-answers.ts";
 import { contextFor, SPOKEN, sse, streamed, translationOf } from "../support/translations.ts";
 import { until } from "../support/until.ts";
@@ -67,7 +67,7 @@ function answersOf(protocol: ProtocolName): Spoken["answers"] {
 
 /** The events of a stream as one array. */
 function inArray({ body, ...rest }: Intact): Intact {
-  const elements = body.toString().match(/(?<=^data: ).*/gm) ?? [];
+  const elements = body.toString().match(/(?<=^data: )[^\n]*/gm) ?? [];
   return { ...rest, body: Buffer.from(`[${elements.join(",\r\n")}]`), contentType: JSON_TYPE };
 }
 
@@ -252,10 +252,13 @@ function faultOf(number: number, seen: Seen, verdict: Verdict): string | undefin
   const { spoken, vendor, mark } = planOf(number);
   for (const [other] of seen.text.toString("latin1").matchAll(/tag-\d{7}/g))
     if (other !== mark && !isOwn(number, other)) return `it has ${other}`;
+  const { intact, sent } = sentFor(number);
+  // A kept connection may end just when it is used again.
+  if (HARMLESS.has(sent.mutation) && seen.status !== 502 && (verdict !== "complete" || !seen.text.includes(mark)))
+    return "it lacks something";
   if (verdict === "silent") return "it ends without an end";
   if (verdict === "no JSON") return spoken === vendor ? undefined : "it is no JSON";
   if (verdict === "error") return undefined;
-  const { intact, sent } = sentFor(number);
   if (sent.brokenAt === undefined) return undefined;
   if (!intact.streamed) return "it is complete, and was cut";
   // Gemini has no event that ends a stream for certain.

@@ -206,6 +206,9 @@ const MESSAGES: Record<string, (of: Intact, cast: Cast) => Sent> = {
   "no answer": (_, cast) => ({ bytes: Buffer.alloc(0), end: cast(2) ? "FIN" : "RST" }),
 };
 
+/** Changes after which nothing is missing. */
+export const HARMLESS: ReadonlySet<string> = new Set(["no change", "gzip", "no length", "interim answers"]);
+
 const NAMES = [...Object.keys(BODIES), ...Object.keys(MESSAGES)];
 
 /** Returns an answer with one random change, and its name. @param other the answer of another protocol */
