@@ -1,5 +1,5 @@
 import type { Limits } from "../core/limit-kinds.ts";
-import { LIMIT_PLUGINS } from "../core/limits.ts";
+import { LIMIT_PLUGINS, limitsAnything } from "../core/limits.ts";
 import * as build from "./build.ts";
 import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
@@ -15,7 +15,7 @@ interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
 
 /** Finds limits that no plugin would enforce: operators rely on them with untrusted callers. */
 export function checkLimits(file: GatewayFile, paths: readonly ConfiguredPath[], chains: Chains, report: Report): void {
-  const place = limitPlaces(file).find(({ limits }) => hasAnyLimit(limits));
+  const place = limitPlaces(file).find(({ limits }) => limitsAnything(limits));
   if (!place) return;
   for (const { use, message } of unlimitedPaths(paths, (use) => chains.get(use)?.plugins ?? [])) {
     const chain = chains.get(use);
@@ -64,7 +64,7 @@ export function checkLimitSharing(
   { ledger = "", limits }: { ledger?: string | undefined; limits?: string | undefined },
   report: Report,
 ): void {
-  if (limits === undefined || !limitPlaces(file).some(({ limits }) => hasAnyLimit(limits))) return;
+  if (limits === undefined || !limitPlaces(file).some(({ limits }) => limitsAnything(limits))) return;
   const { instances } = file;
   // Where it is absent, the ledger says that there are several.
   const path = instances === undefined ? ["store", "ledger"] : ["instances"];
@@ -119,6 +119,3 @@ function limitPlaces(file: GatewayFile): LimitsPlace[] {
     }),
   ];
 }
-
-const hasAnyLimit = ({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): boolean =>
-  rpm + tpm + concurrency + budgets.length > 0;

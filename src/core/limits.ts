@@ -144,28 +144,25 @@ export const keyLimits = ({ keys, default: defaults }: LimitTable, id: string, o
 });
 
 /** Reports whether any limit is configured. */
-export const hasLimits = ({ default: defaults, all, groups, models, providers, keys }: LimitTable): boolean =>
-  [defaults, all, ...[groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []))].some(
-    (limits) => levelsFor("all", "", limits).length > 0,
-  );
+export const hasLimits = (table: LimitTable): boolean => limitsIn(table).some(limitsAnything);
 
 /** Returns the periods of all budgets in gateway.yaml. */
-export function budgetPeriods({
-  default: defaults,
-  all,
-  groups,
-  models,
-  providers,
-  keys,
-}: LimitTable): ReadonlySet<Period> {
+export const budgetPeriods = (table: LimitTable): ReadonlySet<Period> =>
+  new Set(limitsIn(table).flatMap(({ budgets = [] }) => budgets.map(({ per }) => per)));
+
+/** Reports whether anything is limited: 0 is no limit. */
+export const limitsAnything = ({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): boolean =>
+  rpm + tpm + concurrency + budgets.length > 0;
+
+function limitsIn({ default: defaults = {}, all = {}, groups, models, providers, keys }: LimitTable): Limits[] {
   const named = [groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []));
-  return new Set([defaults, all, ...named].flatMap((limits) => (limits?.budgets ?? []).map(({ per }) => per)));
+  return [defaults, all, ...named];
 }
 
 /** Returns no level if nothing is limited. */
 function levelsFor(kind: LimitLevel["kind"], name: string, limits: Limits = {}, label?: string): LimitLevel[] {
+  if (!limitsAnything(limits)) return [];
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
-  if (rpm + tpm + concurrency + budgets.length === 0) return [];
   const level = { kind, name, scope: limitScope(kind, name), limits: { rpm, tpm, concurrency, budgets } };
   return [label === undefined || label === name ? level : { ...level, label }];
 }
