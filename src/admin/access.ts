@@ -2,7 +2,7 @@ import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { Config, OidcSettings } from "../config/types.ts";
-import { peerAddress } from "../core/networks.ts";
+import { LOOPBACK, peerAddress } from "../core/networks.ts";
 import type { RevokedSessions } from "../store/revoked-sessions.ts";
 import { OidcSignIn, type PendingSignIn } from "./oidc.ts";
 import { Seal } from "./seal.ts";
@@ -35,8 +35,6 @@ interface Session {
 const SESSION = "gateway_admin";
 const LOGIN = "gateway_login";
 const HOST = "__Host-";
-
-const LOCAL = /^(?:::1|127\.\d+\.\d+\.\d+)$/;
 
 /** What sessions depend on besides gateway.yaml. */
 interface SessionDependencies {
@@ -92,7 +90,7 @@ export class Access {
     const address = peerAddress(request.socket);
     // A Unix socket has no address; the permissions of its file decide who may connect.
     if (this.signInMethods.length === 0)
-      return address === "" || LOCAL.test(address) ? { role: "admin", who: "local", address } : undefined;
+      return address === "" || LOOPBACK.test(address) ? { role: "admin", who: "local", address } : undefined;
     const shown = bearerToken(request);
     if (shown === undefined) {
       const session = await this.session(request);

@@ -2,7 +2,7 @@ import { acceptsKeyless } from "../config/keyless.ts";
 import { literalSecrets, settingPosition } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { groupAndParents } from "../core/limits.ts";
-import { Networks } from "../core/networks.ts";
+import { LOOPBACK, Networks } from "../core/networks.ts";
 import type { KeyRecord } from "../store/keys.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable } from "../text/table.ts";
@@ -60,7 +60,6 @@ const PRIVATE_NETWORKS = new Networks([
 const PRIVATE_NAME = /^[^.:]+$|\.(?:local|localhost|internal|svc|lan|home\.arpa)$/;
 const isPrivateHost = (host: string): boolean =>
   PRIVATE_NAME.test(host) || PRIVATE_NETWORKS.has(host.replace(/^\[|\]$/g, ""));
-const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
 /** First octets of public IPv4 addresses, and public IPv6 addresses of all regions. */
 const PUBLIC_OCTETS = Array.from({ length: 223 }, (_, i) => i + 1).filter((octet) => octet !== 10 && octet !== 127);
@@ -176,7 +175,7 @@ const RULES: readonly Rule[] = [
     level: "medium",
     message: "it accepts connections from everywhere, without TLS",
     fix: "listen on 127.0.0.1 with nginx in front (deploy/nginx), and trust: [127.0.0.1]",
-    find: ({ listen }) => (isLoopback(listen.host) ? [] : ["listen"]),
+    find: ({ listen }) => (LOOPBACK.test(listen.host) ? [] : ["listen"]),
   },
   {
     id: "public-admin",
@@ -184,7 +183,7 @@ const RULES: readonly Rule[] = [
     setting: ["listen"],
     message: "its tokens, and the contents of requests, are sent unencrypted over the network",
     fix: "admin: { listen: 127.0.0.1:9090 }, and a proxy with TLS in front if people sign in from elsewhere",
-    find: ({ admin }) => (!admin || "path" in admin || isLoopback(admin.host) ? [] : ["admin"]),
+    find: ({ admin }) => (!admin || "path" in admin || LOOPBACK.test(admin.host) ? [] : ["admin"]),
   },
   {
     id: "shared-objects",
