@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { addressLimitKey, Networks, peerAddress } from "../core/networks.ts";
-import type { HeaderList } from "../wire/headers.ts";
+import { addressLimitKey, LOOPBACK, Networks, peerAddress } from "../core/networks.ts";
+import { type HeaderList, headerValues } from "../wire/headers.ts";
 
 /** Connection limits, and the proxies that speak for other addresses. */
 export interface ConnectionLimits {
@@ -14,8 +14,6 @@ export interface ConnectionLimits {
   readonly trust: Networks;
 }
 
-/** Loopback addresses. */
-const LOCAL = /^(?:::1|127\.\d+\.\d+\.\d+)$/;
 /** Maximum requests of a connection that wait for their turn. */
 const MAX_WAITING = 500;
 /** Number of waiting requests from which reading stops: only while the socket is read is a client's disconnect noticed. */
@@ -94,7 +92,7 @@ export class Connections {
     this.bySocket.set(socket, new ClientConnection(socket, address, proxy));
     this.open.add(socket);
     socket.once("close", () => this.open.delete(socket));
-    if (proxy || address === "" || (trust.empty && LOCAL.test(address))) return;
+    if (proxy || address === "" || (trust.empty && LOOPBACK.test(address))) return;
     if (this.count(addressLimitKey(address), socket) > perAddress) socket.destroy();
   }
 
@@ -172,7 +170,7 @@ export class Connections {
   /** Returns the client's address: the peer's own, or what trusted proxies report. */
   clientAddress({ address, proxy }: ClientConnection, headers: HeaderList): string {
     if (!proxy) return address;
-    const forwardedFor = [...headers.entries()].flatMap(([name, value]) => (name === "x-forwarded-for" ? value : []));
+    const forwardedFor = headerValues(headers, "x-forwarded-for");
     return this.limits.trust.clientAddress(address, forwardedFor);
   }
 }

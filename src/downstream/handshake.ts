@@ -3,7 +3,7 @@ import { GatewayError } from "../core/errors.ts";
 import { ServerResponse } from "../core/node-http.ts";
 import type { SocketProtocol } from "../core/protocol.ts";
 import { flushAndClose } from "../upstream/pass.ts";
-import type { HeaderList } from "../wire/headers.ts";
+import { type HeaderList, headerValues } from "../wire/headers.ts";
 
 /**
  * Returns the key of a handshake.
@@ -31,9 +31,9 @@ interface SubprotocolOffer {
  * @throws GatewayError `conflicting_api_keys` for several keys: each would be an attempt to guess one
  */
 export function takeSubprotocols(headers: HeaderList, known: readonly SocketProtocol[]): SubprotocolOffer {
-  const text = [...headers.entries()].flatMap(([name, value]) => (name === "sec-websocket-protocol" ? [value] : []));
+  const offered = headerValues(headers, "sec-websocket-protocol");
   headers.delete("sec-websocket-protocol");
-  const all = text.flatMap((value) => value.split(",").map((word) => word.trim())).filter((word) => word !== "");
+  const all = offered.flatMap((value) => value.split(",").map((word) => word.trim())).filter((word) => word !== "");
   const keys: string[] = [];
   const protocols: string[] = [];
   for (const entry of all) {

@@ -116,6 +116,10 @@ export class HeaderList {
   }
 }
 
+/** Returns the values of every line of that lower-case name. */
+export const headerValues = (headers: HeaderList, name: string): string[] =>
+  Array.from(headers.entries()).flatMap(([key, value]) => (key === name ? [value] : []));
+
 const LENGTH = "content-length";
 const LENGTHS: ReadonlySet<string> = new Set([LENGTH]);
 

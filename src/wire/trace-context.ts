@@ -1,4 +1,4 @@
-import type { HeaderList } from "./headers.ts";
+import { type HeaderList, headerValues } from "./headers.ts";
 
 /** The position of a request in a trace (W3C Trace Context, https://www.w3.org/TR/trace-context/). */
 export interface TraceContext {
@@ -51,7 +51,7 @@ export function dropInvalidTrace(headers: HeaderList): void {
   if (!valid) headers.delete("traceparent");
   // What a later version appends may be anything; the known part is sent as this version (§2.2.1).
   else if (!headers.get("traceparent")?.startsWith(VERSION)) headers.set("traceparent", formatTraceparent(trace));
-  const states = Array.from(headers.entries()).flatMap(([name, value]) => (name === "tracestate" ? [value] : []));
+  const states = headerValues(headers, "tracestate");
   if (states.length > 0 && (!valid || !isTracestate(states.join(",")))) headers.delete("tracestate");
 }
 

@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkHeaderLines, HeaderList } from "../../src/wire/headers.ts";
+import { checkHeaderLines, HeaderList, headerValues } from "../../src/wire/headers.ts";
 
 const list = () => new HeaderList(["Accept", "a", "X-Key", "1", "accept", "b", "x-Other", "2"]);
 
@@ -22,6 +22,12 @@ t.test("the order and spelling of unchanged lines is kept", async (t) => {
       ["x-other", "2"],
     ],
   );
+});
+
+t.test("all lines of a name are found, in their order", async (t) => {
+  const headers = new HeaderList(["X-A", "1", "X-B", "2", "x-a", "3"]);
+  t.same(headerValues(headers, "x-a"), ["1", "3"]);
+  t.same(headerValues(headers, "x-c"), []);
 });
 
 t.test("setting leaves one line, in the position of the first", async (t) => {
