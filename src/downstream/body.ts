@@ -48,15 +48,14 @@ export interface BodyLimits extends BodyRateLimits {
 export type OpenBufferAccount = (largest: number, onPreempted: PreemptListener) => BufferAccount;
 
 interface BodyReaderOptions {
-  readonly json: boolean;
   readonly headers: HeaderList;
   readonly openAccount: OpenBufferAccount;
   readonly beforeRead?: (() => void) | undefined;
 }
 
 /**
- * Reads a request's body, and scans JSON while it arrives. On failure the rest is discarded unread; the error response should
- * close the connection.
+ * Reads a request's body, a JSON object, and scans it while it arrives. On failure the rest is discarded unread; the error response
+ * should close the connection.
  * @param options.beforeRead called before the first byte is awaited, and not at all where the head alone refuses the body
  * @throws GatewayError `body_too_large`, `body_timeout`, `client_gone`, `unsupported_encoding`, `unsupported_media_type`,
  *   `invalid_json`, `bad_request`, `rate_limit_exceeded`, `overloaded`
@@ -64,7 +63,7 @@ interface BodyReaderOptions {
 export function readBody(request: IncomingMessage, limits: BodyLimits, options: BodyReaderOptions): Promise<Body> {
   return new Promise((resolve, reject) => {
     const { headers } = options;
-    if (options.json) checkMediaType(headers.get("content-type"));
+    checkMediaType(headers.get("content-type"));
     const coding = readCoding(headers.get("content-encoding"));
     const announced = headers.get("content-length");
     if (announced !== undefined && Number(announced) > limits.maxBytes) {
@@ -74,8 +73,7 @@ export function readBody(request: IncomingMessage, limits: BodyLimits, options: 
     if (announced === undefined ? headers.has("transfer-encoding") : Number(announced) !== 0) {
       options.beforeRead?.();
       new BodyReader(request, limits, options, coding, resolve, reject);
-    } else if (options.json) throw emptyBody();
-    else resolve(Body.empty);
+    } else throw emptyBody();
   });
 }
 
@@ -87,7 +85,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
   private filled = 0;
   private received = 0;
   private length = 0;
-  private readonly scanner: Scanner | undefined;
+  private readonly scanner: Scanner;
   private readonly decoder: BodyDecoder | undefined;
   private readonly pace: BodyRateMonitor;
   private account: BufferAccount | undefined;
@@ -102,7 +100,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     private readonly reject: (error: GatewayError) => void,
   ) {
     const { depth: maxDepth = 128, names: maxKeys = 50_000 } = limits;
-    this.scanner = options.json ? new Scanner({ ...SCAN_LIMITS, maxDepth, maxKeys }) : undefined;
+    this.scanner = new Scanner({ ...SCAN_LIMITS, maxDepth, maxKeys });
     this.pace = new BodyRateMonitor(limits, this);
     if (coding) this.decoder = this.decode(coding);
     request.on("error", this.onClose);
@@ -167,7 +165,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     if (piece.length >= SMALL || this.pieces.length < FEW) {
       this.flush();
       this.pieces.push(piece);
-      this.scanner?.push(piece);
+      this.scanner.push(piece);
       return;
     }
     if (this.filled + piece.length > BLOCK) this.flush();
@@ -186,22 +184,22 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     this.block = undefined;
     this.filled = 0;
     this.pieces.push(piece);
-    this.scanner?.push(piece);
+    this.scanner.push(piece);
   }
 
   private complete(): void {
     if (this.over) return;
     try {
       this.flush();
-      const scan = this.scanner?.end();
-      if (scan && scan.kind !== "object")
+      const scan = this.scanner.end();
+      if (scan.kind !== "object")
         throw new GatewayError("invalid_json", {
           message: `The request body must be a JSON object, not ${describeKind(scan.kind)}.`,
         });
       this.stop();
       this.account?.protect();
       this.account?.set(this.length);
-      this.resolve(this.length === 0 ? Body.empty : new Body(this.pieces, scan));
+      this.resolve(new Body(this.pieces, scan));
     } catch (error) {
       this.fail(bodyError(error));
     }

@@ -54,12 +54,7 @@ export function createReceiveBody(
     const openAccount: OpenBufferAccount = (...options) => openBodyAccount(exchange, parts, ...options);
     const sendContinue = expectsContinue ? () => response.writeContinue() : undefined;
     if (exchange.operation.body === "json")
-      return readBody(request, limits, {
-        json: true,
-        headers: exchange.headers,
-        openAccount,
-        beforeRead: sendContinue,
-      });
+      return readBody(request, limits, { headers: exchange.headers, openAccount, beforeRead: sendContinue });
     // A form's length is not limited: its files stream through.
     sendContinue?.();
     const { output, objects: objectMembers } = exchange.protocol;

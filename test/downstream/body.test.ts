@@ -16,7 +16,7 @@ const LIMITS: BodyLimits = { maxBytes: 4 << 20, idle: 5000 };
 type Outcome = Body | GatewayError;
 
 /** A server that reads one body for each request, and what became of them. */
-async function listening(limits: BodyLimits, json: boolean) {
+async function listening(limits: BodyLimits) {
   const outcomes: Outcome[] = [];
   const waiting: ((outcome: Outcome) => void)[] = [];
   const tell = (outcome: Outcome): void => {
@@ -26,7 +26,6 @@ async function listening(limits: BodyLimits, json: boolean) {
   };
   const server = createServer(async (request: IncomingMessage, response) => {
     const outcome: Outcome = await readBody(request, limits, {
-      json,
       headers: new HeaderList(request.rawHeaders),
       openAccount: () => new BufferMemory().account("", { perCaller: 1e9, total: 1e9 }),
     }).catch((error) => error);
@@ -51,7 +50,6 @@ async function listening(limits: BodyLimits, json: boolean) {
 interface Sending {
   headers?: string[];
   limits?: BodyLimits;
-  json?: boolean;
   /** How the body is cut into writes; a pause between them. */
   cuts?: number[];
   chunked?: boolean;
@@ -61,8 +59,8 @@ interface Sending {
 
 /** Sends one request over a real socket; what `readBody` made of it, and the status that came back. */
 async function send(bytes: Buffer, sending: Sending = {}): Promise<{ outcome: Outcome; status: number }> {
-  const { headers = [], limits = LIMITS, json = true, cuts = [], chunked = false, pieces } = sending;
-  const server = await listening(limits, json);
+  const { headers = [], limits = LIMITS, cuts = [], chunked = false, pieces } = sending;
+  const server = await listening(limits);
   const socket = connect(server.port, "127.0.0.1").setNoDelay(true);
   let reply = "";
   const closed = new Promise<void>((resolve) => socket.on("close", () => resolve()).on("error", () => resolve()));
@@ -235,17 +233,8 @@ t.test("refuses media types other than JSON", async (t) => {
   t.equal(readModel(await accepted(CHAT, { headers: ["content-type: text/plain; charset=utf-8"] })), "fast");
 });
 
-t.test("a body of another type is kept unchanged", async (t) => {
-  const bytes = Buffer.from("\xff\xfe no JSON", "latin1");
-  const body = await accepted(bytes, { json: false, headers: ["content-type: multipart/form-data; boundary=x"] });
-  t.ok(body.bytes().equals(bytes));
-  t.equal(body.scan, undefined);
-  t.equal(await accepted(Buffer.alloc(0), { json: false }), Body.empty);
-  t.equal(await accepted(Buffer.alloc(0), { json: false, chunked: true }), Body.empty);
-});
-
 t.test("ends a body whose client stops sending", async (t) => {
-  const server = await listening({ maxBytes: 1000, idle: 20 }, true);
+  const server = await listening({ maxBytes: 1000, idle: 20 });
   const socket = connect(server.port, "127.0.0.1");
   socket.on("error", () => {});
   socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n{"mod');
@@ -261,7 +250,7 @@ t.test("a body that is too slow is ended, one that only takes long is not", asyn
     [1_000_000, "body_timeout"],
     [1, undefined],
   ] as const) {
-    const server = await listening({ ...patient, slowest }, true);
+    const server = await listening({ ...patient, slowest });
     const socket = connect(server.port, "127.0.0.1").setNoDelay(true);
     socket.on("error", () => {});
     socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 16\r\n\r\n{"a":"');
@@ -279,7 +268,7 @@ t.test("a body that is too slow is ended, one that only takes long is not", asyn
 
 t.test("notices a client that disconnects", async (t) => {
   for (const coding of ["identity", "gzip"]) {
-    const server = await listening(LIMITS, true);
+    const server = await listening(LIMITS);
     const socket = connect(server.port, "127.0.0.1");
     socket.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\ncontent-encoding: ${coding}\r\n\r\n`);
     socket.write(gzipSync(CHAT).subarray(0, coding === "gzip" ? 20 : 0));
