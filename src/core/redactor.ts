@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { cacheSlot } from "../wire/cache-slot.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import { decodeBytes } from "../wire/query.ts";
 import shapes from "./key-shapes.json" with { type: "json" };
 import { SpelledSecrets } from "./spelled-secrets.ts";
 
@@ -69,8 +70,7 @@ export class Redactor {
   }
 
   private isKey(part: string): boolean {
-    const plain = part.replaceAll(/%[0-9a-f]{2}/gi, (byte) => String.fromCharCode(Number(`0x${byte.slice(1)}`)));
-    return this.hashes.has(hash("sha256", plain));
+    return this.hashes.has(hash("sha256", decodeBytes(part)));
   }
 
   private redactSecrets(text: string): string {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import { decodeBytes } from "../wire/query.ts";
 
 /** Limits of a request's head. */
 export interface HeadLimits {
@@ -77,7 +78,7 @@ function checkTarget(target: string, most: number): void {
   if (/[^\x21-\x7e]|[#\\]/.test(target) || /%(?![0-9a-f]{2})|%(?:5c|25|[01][0-9a-f]|7f|[89a-f][0-9a-f])/i.test(path))
     throw new GatewayError("bad_target");
   if (path.includes("%") || path.includes(".")) {
-    const segments = unescaped(path).split("/");
+    const segments = decodeBytes(path).split("/");
     // Also with matrix parameters, which some servers remove first.
     if (segments.some((segment) => /^\.\.?(?:;|$)/.test(segment))) throw new GatewayError("bad_target");
   }
@@ -88,17 +89,12 @@ function checkTarget(target: string, most: number): void {
  * Reports whether a path, which is sent to the provider and logged, contains a gateway key: one of those presented, or its shape.
  */
 export function containsKey(path: string, presented: readonly string[] = []): boolean {
-  const plain = unescaped(path);
+  const plain = decodeBytes(path);
   return /gw_\w{20}/.test(plain) || presented.some((key) => key.length >= MIN_SECRET_LENGTH && plain.includes(key));
 }
 
 /** Length from which a presented key is taken as a secret and not as a word. */
 const MIN_SECRET_LENGTH = 16;
-
-const unescaped = (path: string): string =>
-  path.includes("%")
-    ? path.replaceAll(/%[0-9a-f]{2}/gi, (byte) => String.fromCharCode(Number(`0x${byte.slice(1)}`)))
-    : path;
 
 /** Returns the error for a head with too many lines or bytes. */
 export const headTooLarge = ({ headers, size }: Pick<HeadLimits, "headers" | "size">): GatewayError =>

@@ -76,6 +76,12 @@ export function decodeOrKeep(text: string): string {
   }
 }
 
+/** Returns a text with the character of its byte in place of each percent escape, whatever the bytes together mean. */
+export const decodeBytes = (text: string): string =>
+  text.includes("%")
+    ? text.replaceAll(/%[0-9a-f]{2}/gi, (byte) => String.fromCharCode(Number(`0x${byte.slice(1)}`)))
+    : text;
+
 const decode = (text: string): string => decodeURIComponent(text.replaceAll("+", " "));
 
 function parsePair(raw: string): { name: string; value: string; raw: string } {

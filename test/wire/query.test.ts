@@ -1,5 +1,5 @@
 import t from "tap";
-import { Query } from "../../src/wire/query.ts";
+import { decodeBytes, Query } from "../../src/wire/query.ts";
 
 t.test("unchanged parts keep their spelling", async (t) => {
   const texts = ["", "alt=sse", "x=1?y=2", "a=%20+b&&c", "beta=true&=x&y="];
@@ -39,4 +39,9 @@ t.test("all values of a name are found", async (t) => {
 
 t.test("an invalid escape throws", async (t) => {
   t.throws(() => new Query("a=%zz"));
+});
+
+t.test("escapes are decoded byte by byte, and broken ones are kept", async (t) => {
+  t.equal(decodeBytes("/%2e%2E/%c3%a9"), "/../\u00c3\u00a9");
+  t.equal(decodeBytes("100%/%zz"), "100%/%zz");
 });
