@@ -2,11 +2,11 @@ import { reachByProtocol } from "../console/model-card.ts";
 import type { Caller } from "../core/caller.ts";
 import { type Credential, Marketplace } from "../core/marketplace.ts";
 import { type QuestionHandlers, question } from "../core/peers.ts";
-import { PHASES } from "../core/plugin.ts";
 import type { PriceVersion } from "../core/price-list.ts";
 import type { RecordedExchange } from "../core/recorded.ts";
 import type { RunningExchange } from "../downstream/running-exchanges.ts";
 import type { Generation } from "../generation.ts";
+import { phasesOf } from "../loader/methods.ts";
 import type { MeasuredGateway } from "../metrics/process-metrics.ts";
 import type { TimedBudgetMark } from "../store/budget-marks.ts";
 import type { LimitStatus } from "../store/limiter.ts";
@@ -146,10 +146,7 @@ export function registerAdminAnswers(answers: QuestionHandlers, gateway: Queryab
   });
   answers.set(MODELS, () => liveModels(gateway.generation));
   answers.set(PLUGINS, () =>
-    [...gateway.generation.plugins].map(([name, { file, Class }]) => {
-      const phases = PHASES.filter((phase) => phase in Class.prototype);
-      return { name, file, phases };
-    }),
+    [...gateway.generation.plugins].map(([name, { file, Class }]) => ({ name, file, phases: phasesOf(Class) })),
   );
   answers.set(RECORDED, (id) => findRecording(gateway.generation, id));
   answers.set(LIMIT_MARKS, () => gateway.takeMarks());

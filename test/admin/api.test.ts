@@ -244,6 +244,15 @@ t.test("providers and models are shown with their health", async (t) => {
   ]);
 });
 
+t.test("a plugin's phases are listed wherever it has them: in its class, its base or a field", async (t) => {
+  const plugin = `class Base { access() {} }
+export default class extends Base { done = () => {}; response() {} }`;
+  const yaml = `${YAML}plugins: { mine: { from: ./mine.mjs } }\n`;
+  const { ask } = await startAdmin(t, yaml, {}, { "mine.mjs": plugin });
+  const { plugins } = (await ask("GET", "/api/config")).body;
+  t.same(plugins.find(({ name }: { name: string }) => name === "mine")?.phases, ["access", "response", "done"]);
+});
+
 t.test("the configuration is shown without its secrets, compared and reloaded", async (t) => {
   const yaml = `${YAML}keys: { test: { key: test-key-0123456789abcdef }, other: { key: literal-of-the-operator-77 } }\n`;
   const { ask, folder, gateway } = await startAdmin(t, yaml);
