@@ -1,6 +1,7 @@
 import { rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { nearest } from "../config/suggest.ts";
+import { formatAddress } from "../config/units.ts";
 import { StoreUnavailableError, thrownStack } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { listenOptions, peerAddress } from "../core/networks.ts";
@@ -95,7 +96,7 @@ export class Admin {
     );
     const address = this.server.address();
     if (address === null || typeof address === "string") return `unix:${address ?? ""}`;
-    return `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`;
+    return `http://${formatAddress({ host: address.address, port: address.port })}`;
   }
 
   close(): void {

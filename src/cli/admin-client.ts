@@ -4,8 +4,9 @@ import { readError } from "../config/load.ts";
 import { ConfigError, type Problem } from "../config/problems.ts";
 import { resolveReferences, unresolvedReason } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
+import { formatAddress } from "../config/units.ts";
 import { parseAdminAddress } from "../config/values.ts";
-import { ALL_ADDRESSES } from "../core/networks.ts";
+import { reachableHost } from "../core/networks.ts";
 import { request } from "../core/node-http.ts";
 import { UsageError } from "../text/format-error.ts";
 import { BUNDLED_CONFIG, type ConfigLocation, type Terminal } from "./verb.ts";
@@ -50,7 +51,7 @@ export function requestAdmin(
   sent?: object,
 ): Promise<AdminReply> {
   const where = "path" in admin ? { socketPath: admin.path } : { host: reachableHost(admin.host), port: admin.port };
-  const name = "path" in admin ? admin.path : `${admin.host}:${admin.port}`;
+  const name = "path" in admin ? admin.path : formatAddress(admin);
   const headers = {
     host: "localhost",
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
@@ -131,9 +132,6 @@ function connectionError(error: NodeJS.ErrnoException, name: string, unknown: Co
     `So the gateway's admin side is not known: the default ${name} was asked, where none answers. Say which with --admin ADDRESS.`,
   );
 }
-
-/** A listener on all addresses is reached on the loopback address. */
-const reachableHost = (host: string): string => (host === "0.0.0.0" || host === ALL_ADDRESSES ? "127.0.0.1" : host);
 
 /** The admin side that the command line names, or the one of gateway.yaml. @throws UsageError where that cannot be read either */
 export function selectAdmin(

@@ -3,8 +3,9 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { nearest } from "../config/suggest.ts";
+import { formatAddress } from "../config/units.ts";
 import { compileGlob } from "../core/glob.ts";
-import { ALL_ADDRESSES } from "../core/networks.ts";
+import { reachableHost } from "../core/networks.ts";
 import { type Client, type ClientValues, fillPlaceholders, loadClients } from "../loader/clients.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable } from "../text/table.ts";
@@ -87,10 +88,8 @@ function knownModel(requested: string, models: readonly string[]): string {
 }
 
 /** Returns the address at which clients on this machine reach a listener. */
-export const localUrl = ({ host, port }: ConnectSettings["listen"]): string => {
-  const near = host === "0.0.0.0" || host === ALL_ADDRESSES ? "127.0.0.1" : host;
-  return `http://${near.includes(":") ? `[${near}]` : near}:${port}`;
-};
+export const localUrl = ({ host, port }: ConnectSettings["listen"]): string =>
+  `http://${formatAddress({ host: reachableHost(host), port })}`;
 
 /** Returns the clients whose program or settings are on this machine. */
 export function installedClients(

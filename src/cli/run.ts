@@ -11,6 +11,7 @@ import { AuditTrail, servedFile } from "../audit-trail.ts";
 import { offNotice } from "../config/problems.ts";
 import { configSecrets } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
+import { formatAddress } from "../config/units.ts";
 import { ConsolePages } from "../console/console-pages.ts";
 import { PageFiles } from "../console/page-files.ts";
 import { JsonLog, type Log } from "../core/log.ts";
@@ -268,5 +269,4 @@ async function firstKey(
   );
 }
 
-const listenUrl = ({ family, address, port }: AddressInfo): string =>
-  `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+const listenUrl = ({ address: host, port }: AddressInfo): string => `http://${formatAddress({ host, port })}`;

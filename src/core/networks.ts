@@ -18,6 +18,10 @@ export const peerAddress = ({ remoteAddress = "" }: { readonly remoteAddress?: s
 /** The host of a listener for all addresses. */
 export const ALL_ADDRESSES = "::";
 
+/** Returns where a listener is reached from this machine: on the loopback address if it is for all addresses. */
+export const reachableHost = (host: string): string =>
+  host === "0.0.0.0" || host === ALL_ADDRESSES ? "127.0.0.1" : host;
+
 /**
  * Returns the options for `listen` of node. For all addresses they have no host: node then listens on those of IPv6 and IPv4, or of
  * IPv4 alone where the system has no IPv6.
