@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
-import { relative } from "node:path";
 import { loadConfig } from "../config/load.ts";
 import type { Vocabulary } from "../config/plugins.ts";
-import { ConfigError, formatProblem, offNotice, type Problem } from "../config/problems.ts";
+import { ConfigError, displayPath, formatProblem, offNotice, type Problem } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
 import { printError, toProblem, UsageError } from "../text/format-error.ts";
@@ -25,8 +24,7 @@ export async function runCheck(
   doubts: (config: Config) => Promise<Problem[]>,
 ): Promise<number> {
   const { json = false } = parseVerbArguments(args, { json: { type: "boolean" } }).values;
-  const below = relative(io.folder, file);
-  const name = below.startsWith("..") ? file : below;
+  const name = displayPath(file, io.folder);
   if (!existsSync(file)) throw new UsageError(`there is no file ${name}`);
   try {
     const config = await loadConfig(file, vocabulary, io.env);

@@ -1,5 +1,4 @@
 import type { AddressInfo } from "node:net";
-import { relative } from "node:path";
 import { Admin, type AdminListenAddress } from "../admin/admin.ts";
 import { metricsText } from "../admin/metrics.ts";
 import { openidClient } from "../admin/oidc.ts";
@@ -8,7 +7,7 @@ import { AlertWatch } from "../alerts/alert-watch.ts";
 import { Alerts } from "../alerts/alerts.ts";
 import { Webhook } from "../alerts/webhook.ts";
 import { AuditTrail, servedFile } from "../audit-trail.ts";
-import { offNotice } from "../config/problems.ts";
+import { displayPath, offNotice } from "../config/problems.ts";
 import { configSecrets } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { formatAddress } from "../config/units.ts";
@@ -200,9 +199,8 @@ interface Greeting {
 
 /** Describes the gateway.yaml that is in effect: the bundled one is used where a folder has none of its own. */
 export function fileInUse(file: string, folder: string, bundled = BUNDLED_CONFIG): string {
-  const below = relative(folder, file);
-  const shown = below.startsWith("..") ? file : below;
-  return file === bundled && below !== "gateway.yaml"
+  const shown = displayPath(file, folder);
+  return file === bundled && shown !== "gateway.yaml"
     ? `${shown}   (the one that came along; write your own with: ${COMMAND} init)`
     : shown;
 }

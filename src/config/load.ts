@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { dirname, relative, resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { fileProblem } from "../core/file-problem.ts";
 import type { StoreLocation } from "../store/postgres/place.ts";
@@ -21,7 +21,15 @@ import { checkBudgets, checkLimitSharing, checkLimits, configuredBudgets } from 
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
-import { ConfigError, type ConfigPath, type Finding, type Problem, type Report, sortProblems } from "./problems.ts";
+import {
+  ConfigError,
+  type ConfigPath,
+  displayPath,
+  type Finding,
+  type Problem,
+  type Report,
+  sortProblems,
+} from "./problems.ts";
 import { DEFAULT_CHAINS, FileSchema, type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { atPath, entries, isMap, type YamlValue } from "./tree.ts";
 import type { Config } from "./types.ts";
@@ -223,12 +231,6 @@ function unreadableError(file: string, message: string): ConfigError {
 /** Reports whether a file begins with a byte order mark of UTF-16, or with an ASCII character in it. */
 const isUtf16 = ([first, second]: Buffer): boolean =>
   (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff) || first === 0 || second === 0;
-
-/** Returns a path relative to the working folder if the file is below it: short, and terminals make it a link. */
-function displayPath(file: string): string {
-  const short = relative(process.cwd(), file);
-  return short.startsWith("..") ? file : short;
-}
 
 /** Removes `x-…` sections, which only hold anchors, and empty sections where they are optional. */
 function withoutExtras(values: YamlValue): YamlValue {

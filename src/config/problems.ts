@@ -1,3 +1,5 @@
+import { relative } from "node:path";
+
 /** An error or warning with its position in the file. */
 export interface Problem {
   file: string;
@@ -46,6 +48,12 @@ export class ConfigError extends Error {
   ) {
     super([...problems.map(formatProblem), ...(consequence === undefined ? [] : [consequence])].join("\n\n"));
   }
+}
+
+/** Returns a file's path relative to a folder if the file is below it: short, and terminals make it a link. */
+export function displayPath(file: string, folder = process.cwd()): string {
+  const short = relative(folder, file);
+  return short.startsWith("..") ? file : short;
 }
 
 /** Formats a problem for people: `file:line:column error: …`, then the frame. */

@@ -1,5 +1,4 @@
-import { relative } from "node:path";
-import { ConfigError, type Problem } from "../config/problems.ts";
+import { ConfigError, displayPath, type Problem } from "../config/problems.ts";
 import { FileError, StoreUnavailableError } from "../core/errors.ts";
 import { PluginError, type PluginProblem } from "../loader/problems.ts";
 
@@ -48,8 +47,7 @@ export function errorProblems(thrown: unknown): readonly Problem[] | undefined {
 
 /** Converts a plugin's problem to the form of a configuration problem. */
 export function toProblem({ file, line = 1, column = 1, message, frame = "" }: PluginProblem): Problem {
-  const short = relative(process.cwd(), file);
-  return { file: short.startsWith("..") ? file : short, line, column, message, frame, severity: "error" };
+  return { file: displayPath(file), line, column, message, frame, severity: "error" };
 }
 
 /** Prints why the program cannot continue. @param json whether problems of gateway.yaml are printed as by `check --json` */

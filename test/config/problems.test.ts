@@ -1,5 +1,5 @@
 import t from "tap";
-import { ConfigError, formatProblem, type Problem, sortProblems } from "../../src/config/problems.ts";
+import { ConfigError, displayPath, formatProblem, type Problem, sortProblems } from "../../src/config/problems.ts";
 
 const problem = (line: number, column: number, message: string): Problem => ({
   file: "gateway.yaml",
@@ -16,6 +16,11 @@ t.test("a problem has its position, its severity, its message, then the excerpt"
     formatProblem({ ...problem(1, 1, "gone"), frame: "", severity: "warning" }),
     "gateway.yaml:1:1 warning: gone",
   );
+});
+
+t.test("a file below the folder is shown relative to it, any other with its whole path", async (t) => {
+  t.equal(displayPath("/etc/gateway/gateway.yaml", "/etc"), "gateway/gateway.yaml");
+  t.equal(displayPath("/etc/gateway.yaml", "/etc/gateway"), "/etc/gateway.yaml");
 });
 
 t.test("problems are reported in the order of the file, equal ones once", async (t) => {
