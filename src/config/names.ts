@@ -1,4 +1,5 @@
 import { matchesAny } from "../core/glob.ts";
+import { groupAndParents } from "../core/limits.ts";
 import { CREDENTIAL_HEADERS } from "../wire/headers.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { PATH_KINDS, SERVED_PATHS } from "./schema.ts";
@@ -77,7 +78,7 @@ function checkKeyModels(list: YamlValue, path: readonly string[], models: readon
 /** Warns of a group that is almost one with limits, and so escapes them by a typing error; groups without limits are allowed. */
 function checkGroup(group: YamlValue, path: readonly string[], limited: readonly string[], report: Report): void {
   if (typeof group !== "string") return;
-  const levels = group.split("/").map((_, i, parts) => parts.slice(0, i + 1).join("/"));
+  const levels = groupAndParents(group).toReversed();
   for (const level of levels) {
     if (limited.includes(level)) continue;
     const others = limited.filter(

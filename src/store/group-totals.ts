@@ -1,3 +1,4 @@
+import { groupAndParents } from "../core/limits.ts";
 import type { Keys } from "./keys.ts";
 import type { Ledger, LedgerQuery } from "./ledger.ts";
 
@@ -24,17 +25,16 @@ export async function groupTotals(
   more: readonly string[] = [],
 ): Promise<GroupTotals[]> {
   const groups = new Map<string, GroupTotals>();
-  /** Returns the totals of a group and of its parents. */
+  /** Returns the totals of a group, then those of its parents. */
   const pathTotals = (path: string): GroupTotals[] =>
-    path.split("/").map((_, at, parts) => {
-      const group = parts.slice(0, at + 1).join("/");
+    groupAndParents(path).map((group) => {
       const totals = groups.get(group) ?? { group, keys: [], requests: 0, cost: 0 };
       groups.set(group, totals);
       return totals;
     });
   for (const group of more) pathTotals(group);
   for (const [group, disabled] of await keys.listDisabledGroups())
-    Object.assign(pathTotals(group).at(-1) as object, { disabled });
+    Object.assign(pathTotals(group)[0] as object, { disabled });
   for (const { group, name, revoked } of await keys.list())
     if (group !== undefined && revoked === undefined) for (const totals of pathTotals(group)) totals.keys.push(name);
   for (const { group, requests, cost } of await ledger.sums(query))
