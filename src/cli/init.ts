@@ -14,7 +14,7 @@ import { checkImportKind, readImport } from "../setup/imports.ts";
 import { type ModelOffer, queryOffers, type VendorOffer } from "../setup/offers.ts";
 import { openStores, runWithStores } from "../store/open.ts";
 import { UsageError } from "../text/format-error.ts";
-import { formatTable, groupDigits, numberColumns } from "../text/table.ts";
+import { countNoun, formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import { buildVocabulary } from "../vocabulary.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
@@ -189,7 +189,7 @@ function offerLines({ vendor, variable, listing, models }: VendorOffer, all: rea
     model.price?.output === undefined ? "-" : `$${model.price.output}`,
   ]);
   const more = models.length > some.length ? [`     and ${models.length - some.length} more; choose them by name`] : [];
-  const title = `${vendor.name} (${where}): ${models.length} ${models.length === 1 ? "model" : "models"}`;
+  const title = `${vendor.name} (${where}): ${countNoun(models.length, "model")}`;
   return [title, ...formatTable(columns, rows), ...more, ""];
 }
 

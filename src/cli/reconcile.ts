@@ -219,7 +219,7 @@ function unmatchedLines(unmatched: Comparison["unmatched"], shownFigures: readon
     const sums = shownFigures
       .filter((each) => figures[each])
       .map((each) => `${formatFigure(each, figures[each])}${each === "cost" ? "" : ` ${FIGURE_LABELS[each]}`}`);
-    return `Not in the ledger: ${JSON.stringify(name)}, ${lines} ${lines === 1 ? "line" : "lines"}, ${sums.join(", ") || "nothing charged"}. If it is one of its models: --match ${shellWord(`${name}=MODEL`)}`;
+    return `Not in the ledger: ${JSON.stringify(name)}, ${countNoun(lines, "line")}, ${sums.join(", ") || "nothing charged"}. If it is one of its models: --match ${shellWord(`${name}=MODEL`)}`;
   });
 }
 

@@ -4,6 +4,7 @@ import { GatewayError } from "./errors.ts";
 import { compileGlob, matchesAny } from "./glob.ts";
 import { modelNotAllowed, otherModelNotAllowed, otherModelNotServed } from "./key-scope.ts";
 import { checkModel } from "./model-name.ts";
+import { plural } from "./plural.ts";
 import type { PriceList } from "./price-list.ts";
 import type { Shape } from "./shape.ts";
 
@@ -272,7 +273,7 @@ export class Marketplace {
     const seen = this.usable(caller).length;
     throw new GatewayError("model_not_found", {
       message: `No model "${name}".${near.length > 0 ? ` Did you mean ${near.join(" or ")}?` : ""}`,
-      hint: `This key may use ${seen} ${seen === 1 ? "model" : "models"}: GET /v1/models.`,
+      hint: `This key may use ${seen} ${plural(seen, "model")}: GET /v1/models.`,
       param: "model",
     });
   }

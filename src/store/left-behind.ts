@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { plural } from "../core/plural.ts";
 import { PostgresDatabase, tableExists } from "./postgres/database.ts";
 import type { PostgresSettings } from "./postgres/place.ts";
 
@@ -31,8 +32,9 @@ function describeContents(path: string): string | undefined {
       const counted = sqlite
         .prepare("select (select count(*) from key) as keys, exists (select 1 from usage) as rows")
         .get();
+      const keys = Number(counted?.["keys"]);
       const parts = [
-        ...(counted?.["keys"] ? [`${counted["keys"]} ${counted["keys"] === 1 ? "key" : "keys"}`] : []),
+        ...(keys > 0 ? [`${keys} ${plural(keys, "key")}`] : []),
         ...(counted?.["rows"] ? ["the ledger of requests"] : []),
       ];
       return parts.length === 0 ? undefined : parts.join(" and ");
