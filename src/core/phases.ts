@@ -6,45 +6,21 @@ type HeadFields =
   | ("id" | "time" | "address" | "network" | "method" | "path" | "query" | "headers" | "credentials" | "uploader")
   | ("protocol" | "operation" | "strict" | "caller" | "notices" | "replyHeaders" | "dropped" | "slots" | "dryRun")
   | ("elapsed" | "aborted" | "signal" | "onAbort" | "trace" | "traceId");
-type AskedFields =
+type RequestFields =
   | HeadFields
-  | "body"
-  | "form"
-  | "pathModel"
-  | "requestedModel"
-  | "wantsStream"
-  | "wantsBackground"
-  | "texts"
-  | "findText"
-  | "model"
-  | "targets";
+  | ("body" | "form" | "pathModel" | "requestedModel" | "wantsStream" | "wantsBackground" | "texts" | "findText");
 
 /** In `access` and `serve`: the head has been received, the body has not. */
 export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
 
 /** In `request`: the body has been received. */
-export type RequestExchange = Pick<
-  Exchange,
-  | HeadFields
-  | "answer"
-  | "body"
-  | "form"
-  | "pathModel"
-  | "requestedModel"
-  | "wantsStream"
-  | "wantsBackground"
-  | "edit"
-  | "texts"
-  | "findText"
-  | "replaceText"
-  | "mapText"
->;
+export type RequestExchange = Pick<Exchange, RequestFields | "answer" | "edit" | "replaceText" | "mapText">;
 
 /** In `route`: the phase sets `model` and `targets`. */
 export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets" | "conversation" | "interrupt">;
 
 /** What every phase from `route` on can read: the request and its targets. */
-export type RoutedExchange = Readonly<Pick<Exchange, AskedFields>>;
+export type RoutedExchange = Readonly<Pick<Exchange, RequestFields | "model" | "targets">>;
 
 /** In `send`: the request is final; only the attempt can still be changed. */
 export type SendExchange = RoutedExchange & Readonly<Pick<Exchange, "attempts">> & Pick<Exchange, "onUsage" | "drain">;
