@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Health, Protocol, RouteExchange, Target } from "model-gateway";
+import { type Health, Marketplace, type Protocol, type RouteExchange, type Target } from "model-gateway";
 
 /** How a protocol identifies a conversation. */
 type ConversationNames = NonNullable<Protocol["conversation"]>;
@@ -61,14 +61,12 @@ function valueAt(json: unknown, path: readonly (string | number)[]): unknown {
  */
 export function orderByPin(targets: readonly Target[], pin: string): Target[] {
   const scored = targets.map((target) => {
-    const digest = hash("sha256", `${pin} ${targetName(target)}`, "buffer");
+    const digest = hash("sha256", `${pin} ${Marketplace.nameOf(target)}`, "buffer");
     const chance = (digest.readUIntBE(0, 6) + 0.5) / 2 ** 48;
     return { target, score: target.weight / -Math.log(chance) };
   });
   return scored.sort((a, b) => b.score - a.score).map(({ target }) => target);
 }
-
-const targetName = ({ provider, model }: Target): string => `${provider.name}:${model}`;
 
 /** Returns the order with the target of the conversation's last request first: for balancing by load. */
 export function preferPrevious(
@@ -77,7 +75,7 @@ export function preferPrevious(
   health: Pick<Health, "conversationTarget" | "recordConversation">,
 ): Target[] {
   const before = health.conversationTarget(pin);
-  const first = order.find((target) => targetName(target) === before) ?? order[0];
+  const first = order.find((target) => Marketplace.nameOf(target) === before) ?? order[0];
   if (!first) return order;
   health.recordConversation(pin, first);
   return moveToFront(order, first);

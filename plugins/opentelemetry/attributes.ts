@@ -1,5 +1,5 @@
 import type { Attributes } from "@opentelemetry/api";
-import type { Attempt, DoneExchange, SendExchange } from "model-gateway";
+import { type Attempt, type DoneExchange, Marketplace, type SendExchange } from "model-gateway";
 import type { AnswerFacts } from "./answer-facts.ts";
 
 // Attributes of the semantic conventions for generative AI, which are all still in development: the list is our own, because
@@ -69,8 +69,7 @@ export function attemptAttributes(
   facts: AnswerFacts | undefined,
 ): Attributes {
   const { target, status, error, protocol } = attempt;
-  const { provider } = target;
-  const { hostname, port, protocol: scheme } = provider.url;
+  const { hostname, port, protocol: scheme } = target.provider.url;
   const fault = error?.code ?? ((status ?? 0) >= 400 ? String(status) : undefined);
   return withoutUndefined({
     "gen_ai.operation.name": operationOf({ ...exchange, protocol } as DoneExchange),
@@ -83,7 +82,7 @@ export function attemptAttributes(
     "http.response.status_code": status,
     "error.type":
       fault ?? (facts && exchange.outcome !== "completed" ? (exchange.error?.code ?? exchange.outcome) : undefined),
-    "gateway.target": `${provider.name}:${target.model}`,
+    "gateway.target": Marketplace.nameOf(target),
     ...(facts && responseAttributes(exchange, attempt, facts)),
     ...settingAttributes(attempt),
   });

@@ -7,6 +7,7 @@ import {
   type FailedAnswer,
   Frame,
   type Head,
+  Marketplace,
   Redactor,
   type ResponseExchange,
   type Stage,
@@ -201,7 +202,7 @@ export function rawExchange(
     attempts: attempts.map((attempt, at): RawAttempt => {
       const { target, protocol, method, headers, status, error } = attempt;
       const unserved = failed?.get(attempt);
-      const name = `${target.provider.name}:${target.model}`;
+      const name = Marketplace.nameOf(target);
       return {
         ...{ target: name, protocol: protocol.name },
         ...(status !== undefined && { status }),
