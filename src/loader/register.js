@@ -8,9 +8,9 @@ import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { threadId } from "node:worker_threads";
 
-if (typeof nodeModule.registerHooks !== "function") {
+if (!("Temporal" in globalThis)) {
   console.error(
-    `model-gateway needs Node.js 24 or newer; this is ${process.version} at ${process.execPath}.\n` +
+    `model-gateway needs Node.js 26 or newer; this is ${process.version} at ${process.execPath}.\n` +
       "npm ci installs a suitable one: start with `npm start`, or put node_modules/.bin first on PATH.",
   );
   process.exit(1);
@@ -19,7 +19,7 @@ await import("reflect-metadata");
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 // Inside node_modules, so that only those who can write packages can put code into it; if it is not writable, there is no cache.
 const CACHE = join(ROOT, "node_modules/.cache");
-nodeModule.enableCompileCache?.(join(CACHE, "compile"));
+nodeModule.enableCompileCache(join(CACHE, "compile"));
 process.setSourceMapsEnabled(true);
 
 // oxc's decorator helpers, as globals (helpers.mode External), so that no import lines are added to a module.

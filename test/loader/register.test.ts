@@ -139,7 +139,7 @@ t.test("without a writable cache it runs as well", async (t) => {
 
 t.test("a Node that is too old is reported, with advice", async (t) => {
   const old = ["/usr/local/bin/node", "/usr/bin/node"].find(
-    (node) => existsSync(node) && Number(/v(\d+)/.exec(spawnSync(node, ["-v"], { encoding: "utf8" }).stdout)?.[1]) < 22,
+    (node) => existsSync(node) && Number(/v(\d+)/.exec(spawnSync(node, ["-v"], { encoding: "utf8" }).stdout)?.[1]) < 26,
   );
   if (!old) {
     t.comment("no old Node on this machine");
@@ -147,5 +147,5 @@ t.test("a Node that is too old is reported, with advice", async (t) => {
   }
   const { stderr, status } = run(t, "", old);
   t.equal(status, 1);
-  t.match(stderr, /needs Node\.js 24.*npm ci/s);
+  t.match(stderr, /needs Node\.js 26.*npm ci/s);
 });
