@@ -7,7 +7,6 @@ import { CountedNames, NO_CHARGE } from "../store/counted-names.ts";
 import {
   CounterFamily,
   type CounterSeries,
-  getOrCreate,
   HistogramFamily,
   type HistogramSeries,
   type MetricJson,
@@ -42,19 +41,21 @@ class TargetSeries {
 
   requests(outcome: string, status: number): CounterSeries {
     const { api, model, target } = this.names;
-    const outcomes = getOrCreate(this.requestSeries, status, () => new Map<string, CounterSeries>());
-    return getOrCreate(outcomes, outcome, () =>
+    const outcomes = this.requestSeries.getOrInsertComputed(status, () => new Map<string, CounterSeries>());
+    return outcomes.getOrInsertComputed(outcome, () =>
       this.families.requests.labels(api, model, target, outcome, String(status)),
     );
   }
 
   attempts(end: number | string): CounterSeries {
-    return getOrCreate(this.attemptSeries, end, () => this.families.attempts.labels(this.names.target, String(end)));
+    return this.attemptSeries.getOrInsertComputed(end, () =>
+      this.families.attempts.labels(this.names.target, String(end)),
+    );
   }
 
   /** @param key its label */
   cost(key: string): CounterSeries {
-    return getOrCreate(this.costSeries, key, () => this.families.cost.labels(key, this.names.model));
+    return this.costSeries.getOrInsertComputed(key, () => this.families.cost.labels(key, this.names.model));
   }
 
   countTokens(usage: Usage): void {
@@ -69,7 +70,7 @@ class TargetSeries {
   private addTokens(type: string, tokens = 0): void {
     if (!(tokens > 0)) return;
     const { model, target } = this.names;
-    getOrCreate(this.tokens, type, () => this.families.tokens.labels(model, target, type)).value += tokens;
+    this.tokens.getOrInsertComputed(type, () => this.families.tokens.labels(model, target, type)).value += tokens;
   }
 }
 
@@ -160,7 +161,7 @@ export class ExchangeMetrics {
 
   /** Counts a request that was refused before it became an exchange. */
   countRefusal(code: string): void {
-    getOrCreate(this.refusals, code, () => this.families.refused.labels(code)).value++;
+    this.refusals.getOrInsertComputed(code, () => this.families.refused.labels(code)).value++;
   }
 
   /** Counts an answered preflight of a browser. */
@@ -212,7 +213,7 @@ export class ExchangeMetrics {
 
   private apiSeries(name: string): ApiSeries {
     const { duration, overhead } = this.families;
-    return getOrCreate(this.apis, name, () => ({
+    return this.apis.getOrInsertComputed(name, () => ({
       duration: duration.labels(name),
       overhead: overhead.labels(name),
       targets: new Map(),
@@ -220,8 +221,8 @@ export class ExchangeMetrics {
   }
 
   private targetSeries({ targets }: ApiSeries, api: string, model: string, target: string): TargetSeries {
-    const models = getOrCreate(targets, model, () => new Map<string, TargetSeries>());
-    return getOrCreate(models, target, () => new TargetSeries(this.families, { api, model, target }));
+    const models = targets.getOrInsertComputed(model, () => new Map<string, TargetSeries>());
+    return models.getOrInsertComputed(target, () => new TargetSeries(this.families, { api, model, target }));
   }
 
   private keyLabel(caller: Caller): string {

@@ -54,15 +54,6 @@ class MetricFamily<Series> {
   }
 }
 
-/** Returns the value of a key in a map, creating it where there is none. */
-export function getOrCreate<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
-  const known = map.get(key);
-  if (known !== undefined) return known;
-  const made = make();
-  map.set(key, made);
-  return made;
-}
-
 /** A counter, which only grows. */
 export class CounterSeries {
   value = 0;

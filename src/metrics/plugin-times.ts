@@ -1,6 +1,6 @@
 import type { PhaseObserver } from "../core/chain.ts";
 import type { Log } from "../core/log.ts";
-import { CounterFamily, getOrCreate, HistogramFamily, type HistogramSeries, type MetricJson } from "./families.ts";
+import { CounterFamily, HistogramFamily, type HistogramSeries, type MetricJson } from "./families.ts";
 
 /** Milliseconds between log entries about one phase of one plugin. */
 const LOG_INTERVAL = 60_000;
@@ -21,7 +21,7 @@ export class PluginTimes implements PhaseObserver {
   ) {}
 
   onDuration(plugin: string, hook: string, ms: number): void {
-    getOrCreate(this.durations, `${plugin}.${hook}`, () => this.family.labels(plugin, hook)).observe(ms / 1000);
+    this.durations.getOrInsertComputed(`${plugin}.${hook}`, () => this.family.labels(plugin, hook)).observe(ms / 1000);
   }
 
   onDoneFailed(plugin: string): void {
@@ -31,7 +31,7 @@ export class PluginTimes implements PhaseObserver {
   onBlocked(plugin: string, hook: string, ms: number): void {
     this.blocking.labels(plugin, hook).value++;
     const origin = `${plugin}.${hook}`;
-    const last = getOrCreate(this.lastLogged, origin, () => ({ at: Number.NEGATIVE_INFINITY, calls: 0 }));
+    const last = this.lastLogged.getOrInsertComputed(origin, () => ({ at: Number.NEGATIVE_INFINITY, calls: 0 }));
     last.calls++;
     const now = this.now();
     if (now - last.at < LOG_INTERVAL) return;
