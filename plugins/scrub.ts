@@ -141,12 +141,7 @@ export default class Scrub implements Plugin {
 
   /** Returns the catalogue for the protocol in which the request's fields will be read. */
   private table(protocol: string): MarkTable {
-    let table = this.tables.get(protocol);
-    if (!table) {
-      table = markTableFor(protocol, this.allowed);
-      this.tables.set(protocol, table);
-    }
-    return table;
+    return this.tables.getOrInsertComputed(protocol, () => markTableFor(protocol, this.allowed));
   }
 
   /**

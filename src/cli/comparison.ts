@@ -118,15 +118,11 @@ export function invoiceNameTest(
 ): (name: string) => boolean {
   const charged = new Set(lines.map(({ name }) => name));
   const known = new Map<string, boolean>();
-  return (name) => {
-    let found = known.get(name);
-    if (found === undefined) {
+  return (name) =>
+    known.getOrInsertComputed(name, () => {
       const models = new InvoiceModels([name], modelNames);
-      found = [...charged].some((each) => models.has(each));
-      known.set(name, found);
-    }
-    return found;
-  };
+      return [...charged].some((each) => models.has(each));
+    });
 }
 
 function daySpan(day: string, zone: string): Required<LedgerSpan> {
@@ -179,15 +175,11 @@ export function compareInvoice(
   const own = ledger.filter(({ provider }) => providers.includes(provider));
   const models = new InvoiceModels(providerModels(own, providers), modelNames);
   const byDay = new Map<string, MutableDay>();
-  const dayOf = (day: string, model: string): MutableDay => {
-    const key = `${day} ${model}`;
-    let found = byDay.get(key);
-    if (!found) {
-      found = { day, model, names: new Set(), lines: 0, invoice: {}, ledger: { ...ZERO_FIGURES }, unsettled: 0 };
-      byDay.set(key, found);
-    }
-    return found;
-  };
+  const dayOf = (day: string, model: string): MutableDay =>
+    byDay.getOrInsertComputed(`${day} ${model}`, () => {
+      const figures = { invoice: {}, ledger: { ...ZERO_FIGURES } };
+      return { day, model, names: new Set(), lines: 0, ...figures, unsettled: 0 };
+    });
   const unmatched = new Map<string, { name: string; lines: number; figures: Figures }>();
   for (const line of invoice.lines) {
     const model = models.find(line.name);

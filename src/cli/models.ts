@@ -81,12 +81,8 @@ class Sources {
   /** Returns a figure with its source's letter; a dash gets a blank instead, so that figures align. */
   mark(figure: string | undefined, source = ""): string {
     if (figure === undefined) return "-  ";
-    let letter = this.letters.get(source);
-    if (letter === undefined) {
-      letter = String.fromCharCode("a".charCodeAt(0) + this.letters.size);
-      this.letters.set(source, letter);
-    }
-    return `${figure} ${letter}`;
+    const next = String.fromCharCode("a".charCodeAt(0) + this.letters.size);
+    return `${figure} ${this.letters.getOrInsert(source, next)}`;
   }
 
   get legend(): string[] {

@@ -163,11 +163,7 @@ export class Admission {
   }
 
   private callerQueue(key: string): CallerQueue {
-    const known = this.callers.get(key);
-    if (known) return known;
-    const caller: CallerQueue = { active: 0, queued: [] };
-    this.callers.set(key, caller);
-    return caller;
+    return this.callers.getOrInsertComputed(key, () => ({ active: 0, queued: [] }));
   }
 
   private deleteIfEmpty(key: string, { active, queued }: CallerQueue): void {

@@ -104,11 +104,5 @@ function formatList(entries: readonly string[]): string {
   return entries.length === 0 ? "none" : rest > 0 ? `${named} and ${rest} more` : named;
 }
 
-function parsedNetworks(addresses: readonly string[]): Networks {
-  let found = networks.get(addresses);
-  if (!found) {
-    found = new Networks(addresses);
-    networks.set(addresses, found);
-  }
-  return found;
-}
+const parsedNetworks = (addresses: readonly string[]): Networks =>
+  networks.getOrInsertComputed(addresses, () => new Networks(addresses));

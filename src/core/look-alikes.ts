@@ -120,11 +120,7 @@ const checkedMembers = new WeakMap<Protocol, CheckedMembers>();
  * @throws GatewayError `invalid_field` where there are more than a mistake would explain
  */
 export function lookAlikes(body: Body, protocol: Protocol): LookAlikes {
-  let checked = checkedMembers.get(protocol);
-  if (!checked) {
-    checked = new CheckedMembers(protocol);
-    checkedMembers.set(protocol, checked);
-  }
+  const checked = checkedMembers.getOrInsertComputed(protocol, () => new CheckedMembers(protocol));
   const top = checked.topLookAlikes(body);
   const inner = checked.nestedLookAlikes(body);
   const names = [...top, ...inner.map((path) => path.join("."))];

@@ -188,12 +188,7 @@ export interface Facts {
 export class Marketplace {
   /** Returns the name of a target in logs, metrics, headers and the ledger: `provider:model`. Cached, as it is needed often. */
   static nameOf(target: Target): string {
-    let name = names.get(target);
-    if (name === undefined) {
-      name = `${target.provider.name}:${target.model}`;
-      names.set(target, name);
-    }
-    return name;
+    return names.getOrInsertComputed(target, ({ provider, model }) => `${provider.name}:${model}`);
   }
 
   /** Reports whether a target's provider speaks a protocol, so that requests of it are sent there without translation. */

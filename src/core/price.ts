@@ -122,14 +122,7 @@ function compile(price: Price): Compiled {
 
 const compiled = new WeakMap<Price, Compiled>();
 
-function compiledPrice(price: Price): Compiled {
-  let found = compiled.get(price);
-  if (!found) {
-    found = compile(price);
-    compiled.set(price, found);
-  }
-  return found;
-}
+const compiledPrice = (price: Price): Compiled => compiled.getOrInsertComputed(price, compile);
 
 /** A search that only the citations of an answer tell of: others than the vendor of the model may have made it. */
 const CITED_SEARCH = "cited_web_search";

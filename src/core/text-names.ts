@@ -12,14 +12,9 @@ interface CompiledNames {
 
 const compiled = new WeakMap<TextNames, CompiledNames>();
 
-function compile(names: TextNames): CompiledNames {
-  let known = compiled.get(names);
-  if (!known) {
-    const exact = new Set([...names.containers, ...names.members]);
-    known = { containers: new Set(names.containers), exact, folded: new Set([...exact].map(foldCase)) };
-    compiled.set(names, known);
-  }
-  return known;
+function compile({ containers, members }: TextNames): CompiledNames {
+  const exact = new Set([...containers, ...members]);
+  return { containers: new Set(containers), exact, folded: new Set([...exact].map(foldCase)) };
 }
 
 /**
@@ -29,7 +24,7 @@ function compile(names: TextNames): CompiledNames {
  */
 export function checkTextNames(json: unknown, { texts }: Pick<Protocol, "texts">): void {
   if (!texts.names) return;
-  const { containers, exact, folded } = compile(texts.names);
+  const { containers, exact, folded } = compiled.getOrInsertComputed(texts.names, compile);
   const pending: { value: unknown; path: string }[] = [{ value: json, path: "" }];
   for (let next = pending.pop(); next; next = pending.pop()) {
     const { value, path } = next;

@@ -18,11 +18,10 @@ export const namesModel = (name: string): boolean => MODEL.test(name);
  */
 export function repeatsCheckedMember(name: string, protocol: Protocol): boolean {
   if (namesModel(name)) return true;
-  let checked = checkedNames.get(protocol);
-  if (!checked) {
-    checked = new Set(checkedMembers(protocol).map(normalizeName));
-    checkedNames.set(protocol, checked);
-  }
+  const checked = checkedNames.getOrInsertComputed(
+    protocol,
+    () => new Set(checkedMembers(protocol).map(normalizeName)),
+  );
   return name.split(PARTS).some((part) => checked.has(normalizeName(part)));
 }
 

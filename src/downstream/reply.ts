@@ -230,12 +230,10 @@ export function sendOverloaded(
     sendErrorResponse(request, response, protocol, new GatewayError("overloaded", { retryAfter }), id);
     return;
   }
-  let body = overloadedBodies.get(protocol);
-  if (!body) {
+  const body = overloadedBodies.getOrInsertComputed(protocol, () => {
     const text = protocol.error(new GatewayError("overloaded", { retryAfter }), PLACEHOLDER_ID);
-    body = { parts: text.split(PLACEHOLDER_ID), length: String(Buffer.byteLength(text)) };
-    overloadedBodies.set(protocol, body);
-  }
+    return { parts: text.split(PLACEHOLDER_ID), length: String(Buffer.byteLength(text)) };
+  });
   const lines = ["content-type", "application/json", "content-length", body.length];
   lines.push(...idLines(protocol, id), ...retryAfterLines(retryAfter));
   if (isCacheable(request)) lines.push(...UNCACHED);

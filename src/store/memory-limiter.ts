@@ -459,11 +459,7 @@ export class MemoryLimiter extends Limiter {
   }
 
   private countsOf(scope: string): ScopeCounts {
-    const known = this.scopes.get(scope);
-    if (known) return known;
-    const made = new ScopeCounts(this.windows);
-    this.scopes.set(scope, made);
-    return made;
+    return this.scopes.getOrInsertComputed(scope, () => new ScopeCounts(this.windows));
   }
 
   /** Returns the current sum of a period; what was spent before must be loaded. */

@@ -215,15 +215,11 @@ const BROKEN: ReadonlySet<string> = new Set([
 ]);
 
 /** Replaces each `?` with `$1`, `$2` and so on, as PostgreSQL requires. */
-export function numberPlaceholders(text: string): string {
-  let found = numberedTexts.get(text);
-  if (found === undefined) {
+export const numberPlaceholders = (text: string): string =>
+  numberedTexts.getOrInsertComputed(text, () => {
     let count = 0;
-    found = text.replaceAll("?", () => `$${++count}`);
-    numberedTexts.set(text, found);
-  }
-  return found;
-}
+    return text.replaceAll("?", () => `$${++count}`);
+  });
 
 const numberedTexts = new Map<string, string>();
 

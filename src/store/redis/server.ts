@@ -196,13 +196,11 @@ export class RedisServer {
 
 /** Returns a script including the common prelude. */
 export function loadScript(name: RedisScript): ScriptText {
-  const known = scripts.get(name);
-  if (known) return known;
-  const read = (file: string) => readFileSync(new URL(`./${file}.lua`, import.meta.url), "utf8");
-  const text = `${read("prelude")}\n${read(name)}`;
-  const made = { text, sha: createHash("sha1").update(text).digest("hex") };
-  scripts.set(name, made);
-  return made;
+  return scripts.getOrInsertComputed(name, () => {
+    const read = (file: string) => readFileSync(new URL(`./${file}.lua`, import.meta.url), "utf8");
+    const text = `${read("prelude")}\n${read(name)}`;
+    return { text, sha: createHash("sha1").update(text).digest("hex") };
+  });
 }
 
 /**
