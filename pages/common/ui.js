@@ -7,7 +7,7 @@ import { count, moment, offset, utc } from "./format.js";
 export { html, render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/preact.js";
 
 /** Returns the query of the URL as an object: the URL holds the whole view, so that a link shows the same. */
-export const view = () => Object.fromEntries(new URLSearchParams(location.search));
+const view = () => Object.fromEntries(new URLSearchParams(location.search));
 
 const listeners = new Set();
 const announce = () => {
@@ -94,9 +94,10 @@ export function useJson(address, { every = 0, load = (path) => fetchJson(path) }
   return { ...found, again: () => again((n) => n + 1) };
 }
 
-/** Fetches JSON. @throws Error with the server's message */
+/** Fetches JSON; undefined where the response has none. @throws Error with the server's message */
 export async function fetchJson(address, options) {
   const { response, text } = await ((options === undefined && taken(address)) || fetched(address, options));
+  if (response.status === 204) return undefined;
   let json;
   try {
     json = JSON.parse(text);
@@ -139,6 +140,13 @@ function copyByHand(text) {
 export const Code = ({ text, label }) => html`<div class="code">
   <${Copy} text=${text} what=${label} />
   <pre tabindex="0" role="region" aria-label=${label}><code>${text}</code></pre>
+</div>`;
+
+/** A figure with its title. */
+export const Card = ({ title, value, under, state = "" }) => html`<div class="card">
+  <p class="title">${title}</p>
+  <p class=${`value ${state}`}>${value}</p>
+  ${under && html`<p class="under">${under}</p>`}
 </div>`;
 
 /** A coloured dot with its meaning in words. */
@@ -186,7 +194,7 @@ function readied(found, children) {
 }
 
 /** A choice of light, dark or the system's theme. */
-export function Theme() {
+function Theme() {
   const [theme, set] = useState(localStorage.getItem("theme") ?? "system");
   const choose = (event) => {
     const { value } = event.currentTarget;

@@ -22,20 +22,7 @@ export async function get(path) {
 export async function change(method, path, body) {
   const options = { method, headers: { "content-type": "application/json" } };
   if (body !== undefined) options.body = JSON.stringify(body);
-  return guarded(answered(await fetch(path, options)));
-}
-
-async function answered(response) {
-  const text = await response.text();
-  if (response.ok) return text === "" ? undefined : JSON.parse(text);
-  let json;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    json = undefined;
-  }
-  const message = json?.error?.message ?? `The gateway answered ${response.status}.`;
-  throw Object.assign(new Error(message), { status: response.status, json });
+  return guarded(fetchJson(path, options));
 }
 
 async function guarded(promise) {

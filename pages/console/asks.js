@@ -59,7 +59,7 @@ export function ofMoney(view) {
 
 const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer", "without"];
 const NANO = 1e9;
-/** Requests on one page. */
+/** Requests, or changes, on one page. */
 export const PAGE = 100;
 
 export function ofRequests(view) {
@@ -75,7 +75,7 @@ export const EVER = api("/api/requests", { since: "1970-01-01", limit: 1 });
 
 export const ofRequest = (id) => `/api/requests/${id}`;
 
-export const ofAudit = (view) => api("/api/audit", { limit: 100, before: view.before });
+export const ofAudit = (view) => api("/api/audit", { limit: PAGE, before: view.before });
 
 /** Returns the id of the request whose page is at a path. */
 export const requestOf = (path) => /^\/requests\/([^/]+)$/.exec(path)?.[1];

@@ -1,9 +1,9 @@
 /** The audit trail: who changed what, when and from where. */
 
-import { html, look, Ready, When } from "../common/ui.js";
+import { html, Ready, When } from "../common/ui.js";
 import { ofAudit } from "./asks.js";
 import { linesOf } from "./detail.js";
-import { Table, useApi } from "./parts.js";
+import { Paging, Table, useApi } from "./parts.js";
 
 function Detail({ detail }) {
   const lines = linesOf(detail);
@@ -34,9 +34,6 @@ export function Audit({ view }) {
         entries,
         next,
       }) => html`<${Table} caption="Changes" columns=${columns} rows=${entries} keyOf=${({ id }) => id} empty="Nothing was changed yet." />
-        <p class="bar">
-          ${view.before && html`<button type="button" onClick=${() => look({ before: "" }, {})}>Newest</button>`}
-          ${next && html`<button type="button" onClick=${() => look({ before: next }, {})}>Older</button>`}
-        </p>`}
+        <${Paging} before=${view.before} next=${next} />`}
     <//>`;
 }

@@ -1,8 +1,7 @@
 /** Formats the detail of an audit entry, one line for each change. */
 
-import { dollars, utc } from "../common/format.js";
+import { money, utc } from "../common/format.js";
 
-const NANO = 1e9;
 /** Numbers from here on are timestamps: no count is as high. */
 const MOMENTS = 1e12;
 
@@ -16,7 +15,7 @@ function words(value) {
   if (typeof value !== "object") return typeof value === "number" && value >= MOMENTS ? dated(value) : String(value);
   const { nano, per, soft } = value;
   if (nano === undefined) return JSON.stringify(value);
-  return `${dollars(nano / NANO)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only warns" : ""}`;
+  return `${money(nano)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only warns" : ""}`;
 }
 
 /** Flattens objects to entries by path, so that limits are compared one by one. */

@@ -43,7 +43,7 @@ function Filled({ clients, listen, models, secret, view }) {
 }
 
 /** Reports whether a key may use a model; `*` in its list matches any text. */
-export const mayUse = ({ models }, id) =>
+const mayUse = ({ models }, id) =>
   !models ||
   models.some((each) => {
     const parts = each.split("*").map((part) => part.replaceAll(/[^\w]/g, "\\$&"));

@@ -16,6 +16,7 @@ export function useLive() {
   useLayoutEffect(() => {
     const rows = new Map();
     const { source, replay } = opened();
+    const failed = (error) => (before) => ({ ...before, state: before.value ? "stale" : "failed", error });
     const stale = (error) => (before) => (before.value ? { ...before, state: "stale", error } : before);
     source.onopen = () => rows.clear();
     source.addEventListener("live", ({ data }) => {
@@ -28,8 +29,7 @@ export function useLive() {
     source.addEventListener("now", ({ data }) => setNow({ state: "ready", value: JSON.parse(data), at: Date.now() }));
     source.addEventListener("hour", ({ data }) => {
       const { problem, ...value } = JSON.parse(data);
-      const failed = (before) => ({ ...before, state: before.value ? "stale" : "failed", error: new Error(problem) });
-      setHour(problem ? failed : { state: "ready", value, at: Date.now() });
+      setHour(problem ? failed(new Error(problem)) : { state: "ready", value, at: Date.now() });
     });
     source.addEventListener("end", () => {
       source.close();
@@ -42,7 +42,6 @@ export function useLive() {
       setNow(stale(error));
       setHour(stale(error));
       if (source.readyState !== EventSource.CLOSED) return;
-      const failed = (error) => (before) => ({ ...before, state: before.value ? "stale" : "failed", error });
       get("/api/now").catch((error) => {
         setLive(failed(error));
         setNow(failed(error));

@@ -1,12 +1,12 @@
 /** Spending, grouped as the URL says, compared with the period before, and by day. */
 
 import { count, money, percent } from "../common/format.js";
-import { html, Link, Ready, useMemo, When } from "../common/ui.js";
+import { Card, html, Link, Ready, useMemo, When } from "../common/ui.js";
 import { BY, NOW, ofMoney } from "./asks.js";
 import { StackedBars } from "./chart.js";
 import { csv } from "./csv.js";
 import { endOf, spentFirst } from "./pace.js";
-import { Card, Choice, only, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
+import { Choice, only, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
 
 const REFRESH = 30_000;
 const NANO = 1e9;
@@ -169,7 +169,7 @@ const HIGH = 0.8;
 /** Returns the colour of a nearly spent budget, which is red only where requests are refused; empty for the others. */
 const colourOf = ({ spent, limit, soft }) => (spent < HIGH * limit ? "" : soft ? "fair" : "bad");
 
-export function Budgets({ limits, keyName }) {
+function Budgets({ limits, keyName }) {
   const now = Date.now();
   const rows = spentFirst(
     limits.flatMap(({ kind, name, budgets = [] }) => budgets.map((budget) => ({ kind, name, ...budget }))),

@@ -1,10 +1,10 @@
 /** The current state, and what needs an operator. */
 
 import { count, counted, duration, money, percent } from "../common/format.js";
-import { Dot, html, Link, Ready, useMemo } from "../common/ui.js";
+import { Card, Dot, html, Link, Ready, useMemo } from "../common/ui.js";
 import { useLive } from "./live.js";
 import { NoRequest } from "./no-request.js";
-import { Act, Card, only, spread, Table } from "./parts.js";
+import { Act, only, spread, Table } from "./parts.js";
 
 export function Now({ may }) {
   const { live, now, hour } = useLive();

@@ -20,12 +20,6 @@ export function useKeyNames() {
 /** Returns the query that filters requests by a value, or by its absence. */
 export const only = (field, value) => (value ? `${field}=${encodeURIComponent(value)}` : `without=${field}`);
 
-export const Card = ({ title, value, under, state = "" }) => html`<div class="card">
-  <p class="title">${title}</p>
-  <p class=${`value ${state}`}>${value}</p>
-  ${under && html`<p class="under">${under}</p>`}
-</div>`;
-
 export const SpanChoice = ({ span }) => html`<label class="field">Window
   <select value=${span} onChange=${(event) => look({ since: event.currentTarget.value, before: "" })}>
     ${Object.entries(SPANS).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
@@ -50,6 +44,12 @@ export const Typed = ({
 }) => html`<label class=${`field ${wide ? "wide" : ""}`}>${label}
   <input type=${type} min=${type === "number" ? 0 : undefined} step=${step} value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value.trim(), before: "" })} />
 </label>`;
+
+/** Buttons to older rows and back. @param before where the shown ones begin @param next where the older ones do */
+export const Paging = ({ before, next }) => html`<p class="bar">
+  ${before && html`<button type="button" onClick=${() => look({ before: "" }, {})}>Newest</button>`}
+  ${next && html`<button type="button" onClick=${() => look({ before: next }, {})}>Older</button>`}
+</p>`;
 
 /** Rows that fill a window; further ones are drawn once the visible part of the page has loaded. */
 const SEEN = 30;

@@ -31,7 +31,7 @@ const named = ({ provider, model }) => `${provider}:${model}`;
 const providerOf = (target) => (target.to ?? target).split(":", 1)[0];
 
 /** Returns the lines that remove a provider from all models with another target, and the models without one. */
-export function without(name, models) {
+function without(name, models) {
   const served = models.filter(({ targets }) => targets.some(({ provider }) => provider === name));
   const left = served.map(({ id, written: { targets } }) => ({
     id,
@@ -76,7 +76,7 @@ function Models({ all }) {
 }
 
 /** Returns a provider's settings in the file, and the defaults in force as comments. */
-export const patchOfProvider = ({ name, concurrency = 20, health, written }) => ({
+const patchOfProvider = ({ name, concurrency = 20, health, written }) => ({
   providers: { [name]: withUnset({ ...written, health: withUnset(written.health ?? {}, health) }, { concurrency }) },
 });
 

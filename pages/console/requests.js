@@ -1,11 +1,11 @@
 /** Ended requests, filtered by the URL. */
 
 import { count, duration, ending, money } from "../common/format.js";
-import { Dot, go, html, Link, look, Ready, useJson, When } from "../common/ui.js";
+import { Dot, go, html, Link, Ready, useJson, When } from "../common/ui.js";
 import { get } from "./api.js";
 import { ofRequests, PAGE, spanOf } from "./asks.js";
 import { NoRequest } from "./no-request.js";
-import { Choice, SpanChoice, Table, Typed, useKeyNames } from "./parts.js";
+import { Choice, Paging, SpanChoice, Table, Typed, useKeyNames } from "./parts.js";
 
 const OUTCOMES = ["completed", "aborted", "upstream_error", "rejected", "failed", "interrupted"];
 /** Fields by whose absence requests can be filtered. */
@@ -62,10 +62,7 @@ export function Requests({ view }) {
         searchedTo,
       }) => html`${(requests.length > 0 || !searchedTo) && html`<${RequestTable} requests=${requests} nameOf=${nameOf} />`}
         ${searchedTo && html`<p class="quiet" role="status">Still searching what came before <${When} ms=${searchedTo} />…</p>`}
-        <p class="bar">
-          ${view.before && html`<button type="button" onClick=${() => look({ before: "" }, {})}>Newest</button>`}
-          ${next && html`<button type="button" onClick=${() => look({ before: next }, {})}>Older</button>`}
-        </p>`}
+        <${Paging} before=${view.before} next=${next} />`}
     <//>`;
 }
 

@@ -13,6 +13,7 @@ import {
   useJson,
   useKeys,
   useState,
+  walk,
 } from "../common/ui.js";
 import { MODELS } from "./first.js";
 
@@ -44,8 +45,8 @@ function App() {
   const id = modelOf(path);
   const keys = [
     ["/", "search", () => document.querySelector("input[type=search]")?.focus()],
-    ["j", "next row", () => document.querySelector(".models") && step(1)],
-    ["k", "row before", () => document.querySelector(".models") && step(-1)],
+    ["j", "next row", () => walk(".models .name a", 1)],
+    ["k", "row before", () => walk(".models .name a", -1)],
     ["gm", "models", () => go("/")],
     ["gp", "playground", () => go("/play")],
     ["?", "these keys", () => setHelp(true)],
@@ -61,13 +62,6 @@ function App() {
       <//>
     </main>
     <${Keys} keys=${keys} open=${help} close=${() => setHelp(false)} />`;
-}
-
-/** Moves the focus to another row's link. */
-function step(by) {
-  const links = [...document.querySelectorAll(".models .name a")];
-  const at = links.indexOf(document.activeElement);
-  links[at < 0 ? 0 : Math.min(links.length - 1, Math.max(0, at + by))]?.focus();
 }
 
 await load(nameOf(location.pathname)).catch(() => {});

@@ -4,7 +4,7 @@ import { counted, duration, price, tokens } from "../common/format.js";
 import { Copy, Dot, html, Link, look, More, PART, useEffect, useRef, useState } from "../common/ui.js";
 
 /** Labels of a model's states. */
-export const STATES = { ok: "well", degraded: "in part", tried: "being tried", down: "down" };
+const STATES = { ok: "well", degraded: "in part", tried: "being tried", down: "down" };
 
 /** Sort orders by their name in the URL; `of` returns the sort key. */
 const ORDERS = {
@@ -19,7 +19,7 @@ const CONTEXTS = ["32000", "128000", "200000", "1000000"];
 const PRICES = ["0", "0.5", "1", "3", "10"];
 
 /** Returns the models that match a view, in its order. */
-export function shown(models, { q = "", can = "", context, price: most, protocol, sort }) {
+function shown(models, { q = "", can = "", context, price: most, protocol, sort }) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   const able = can.split(",").filter(Boolean);
   const fits = (model) => {

@@ -2,7 +2,7 @@
 
 import { duration, percent, price, tokens } from "../common/format.js";
 import { Snippets } from "../common/snippets.js";
-import { Copy, Dot, html, Link } from "../common/ui.js";
+import { Card, Copy, Dot, html, Link } from "../common/ui.js";
 import { Abilities, Health, Protocols } from "./catalogue.js";
 import { KeyField } from "./key.js";
 
@@ -27,10 +27,10 @@ export function ModelPage({ facts, id, view, apiKey, setKey }) {
     </p>
     <p><${Link} to=${`/play?a=${encodeURIComponent(model.id)}`}>Try it in the playground<//></p>
     <div class="cards">
-      <${Fact} title="Context" value=${tokens(model.context)} under="tokens that fit in" />
-      <${Fact} title="Longest answer" value=${tokens(model.output)} under="tokens" />
-      <${Fact} title="Price in" value=${price(model.price?.input)} under=${`cached ${price(model.price?.cached ?? model.price?.input)}, per million tokens`} />
-      <${Fact} title="Price out" value=${price(model.price?.output)} under="per million tokens" />
+      <${Card} title="Context" value=${tokens(model.context)} under="tokens that fit in" />
+      <${Card} title="Longest answer" value=${tokens(model.output)} under="tokens" />
+      <${Card} title="Price in" value=${price(model.price?.input)} under=${`cached ${price(model.price?.cached ?? model.price?.input)}, per million tokens`} />
+      <${Card} title="Price out" value=${price(model.price?.output)} under="per million tokens" />
     </div>
     <div class="split">
       <section aria-labelledby="facts">
@@ -54,12 +54,6 @@ export function ModelPage({ facts, id, view, apiKey, setKey }) {
     <${PriceTable} model=${model} />
     <${Losses} model=${model} protocols=${facts.protocols} />`;
 }
-
-const Fact = ({ title, value, under }) => html`<div class="card">
-  <p class="title">${title}</p>
-  <p class="value">${value}</p>
-  <p class="under">${under}</p>
-</div>`;
 
 const Served = ({ targets }) => html`<section aria-labelledby="served">
   <h2 id="served">Served by</h2>
