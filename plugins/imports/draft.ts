@@ -220,11 +220,7 @@ export class Draft {
 
   /** Returns a model, created at its first mention. */
   model(name: string): DraftModel {
-    const known = this.models.get(name);
-    if (known) return known;
-    const model: DraftModel = { targets: [], aliases: [], fallback: [], more: {} };
-    this.models.set(name, model);
-    return model;
+    return this.models.getOrInsertComputed(name, () => ({ targets: [], aliases: [], fallback: [], more: {} }));
   }
 
   /** Adds a target to a model. @param weight as the other file has it */
