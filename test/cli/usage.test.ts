@@ -66,7 +66,7 @@ t.test("usage by day has the days of the file's timezone", async (t) => {
   t.match(JSON.parse((await usage("--by", "day", "--since", "2026-11-21", "--json")).out), [{ requests: 2 }]);
 });
 
-t.test("usage of a time range", async (t) => {
+t.test("usage begins at one moment and ends before another, and a day is one of the zone", async (t) => {
   const { usage, append } = terminal(t);
   append({ model: "old", time: Date.UTC(2026, 9, 31, 14, 59, 59) });
   append({ model: "new", time: Date.UTC(2026, 9, 31, 15) });
@@ -155,7 +155,7 @@ t.test("usage by the group and the tags that keys had at the time", async (t) =>
   t.equal((await usage("--by", "key,tag,group,day")).code, 0);
 });
 
-t.test("usage --csv", async (t) => {
+t.test("usage --csv prints titles, exact money, and names in quotes where they need them", async (t) => {
   const { usage, append, stores } = terminal(t);
   const { record } = await stores.keys.create({ name: 'a "good", key' });
   append({ key: record.id, cost: 254_000_001 });

@@ -101,7 +101,7 @@ gateway.yaml:15:1 error: unknown key "bodi", did you mean "body"?
   );
 });
 
-t.test("invalid files and their messages", async (t) => {
+t.test("each mistake in a file is reported at its place, with what is right there", async (t) => {
   const providers = 'providers: { demo: { url: "demo:" } }';
   const models = "models: { echo: { targets: [demo:echo] } }";
   for (const [yaml, ...said] of [

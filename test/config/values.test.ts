@@ -13,7 +13,7 @@ function read(file: unknown, env: NodeJS.ProcessEnv = {}) {
   };
 }
 
-t.test("addresses to listen on", async (t) => {
+t.test("a listen address may leave out its host, or be a port alone", async (t) => {
   for (const [text, host, port] of [
     ["127.0.0.1:8080", "127.0.0.1", 8080],
     [":8080", "::", 8080],

@@ -95,7 +95,7 @@ t.test("on pass paths tokens and hard budgets cannot be measured; rates and soft
   t.equal(levels.unmeasured(undefined, "p")?.scope, "provider:p");
 });
 
-t.test("the periods of all budgets of a gateway.yaml", async (t) => {
+t.test("the periods of budgets are found at every level of a gateway.yaml, once each", async (t) => {
   const budget = (per: "day" | "month" | "total") => ({ budgets: [{ nano: 1, per, soft: false }] });
   t.same([...budgetPeriods({})], []);
   const table = {

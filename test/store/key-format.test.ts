@@ -60,7 +60,7 @@ t.test("every swap of neighbours, lost or doubled character is detected", async 
   t.same(missed, []);
 });
 
-t.test("invalid keys", async (t) => {
+t.test("a text of any other form is no key", async (t) => {
   const { key } = generateKey();
   for (const text of [
     "",

@@ -60,7 +60,7 @@ t.test(
   },
 );
 
-t.test("the cheapest first, by input and output price", async (t) => {
+t.test("the cheapest target comes first, by input and output price", async (t) => {
   const targets = [
     target("a", { prices: new PriceList([{ price: { input: 1, output: 20 } }], "test") }),
     target("b", { prices: new PriceList([{ price: { input: 2, output: 8 } }], "test") }),

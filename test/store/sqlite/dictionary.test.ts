@@ -47,7 +47,7 @@ t.test("a number whose transaction was rolled back is not used again", async (t)
   t.equal(count(database), 2);
 });
 
-t.test("more kinds than the cache holds", async (t) => {
+t.test("more kinds than the cache holds have their own numbers, and keep them", async (t) => {
   const { database, kinds } = open(t);
   database.transaction(() => {
     const first = kinds.numberFor(kind("model 0"));

@@ -5,7 +5,7 @@ import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
 import { until } from "../../support/until.ts";
 import { client, closePools, failed, httpUpstream, outgoing, rawUpstream, whole } from "../../support/upstream.ts";
 
-t.test("one pool for each origin and credential", async (t) => {
+t.test("each origin and credential has a pool of its own", async (t) => {
   const pools = new Pools({ environment: {} });
   t.teardown(() => closePools(pools));
   const origin = new URL("http://a.test/v1");
