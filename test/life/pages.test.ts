@@ -152,7 +152,10 @@ for (const protocol of ["openai-chat", "openai-responses", "anthropic-messages",
     t.match(await caller.locator(".card").innerText(), "weather");
     const topOf = (locator: Locator) => locator.evaluate((each) => each.getBoundingClientRect().top);
     t.ok((await topOf(page.locator(".turn"))) < (await topOf(echo)), "the question is above its answers");
-    t.match(await echo.getByRole("status").innerText(), /first [\d.]+ m?s.* [1-9]\d* in, [1-9]\d* out · (?:about )?\$0\.0/);
+    t.match(
+      await echo.getByRole("status").innerText(),
+      /first [\d.]+ m?s.* [1-9]\d* in, [1-9]\d* out · (?:about )?\$0\.0/,
+    );
     await echo.getByText(/^Events \(/).click();
     t.ok((await echo.locator(".events div").count()) > 1, "the events are shown unchanged");
     await echo.getByText("As curl").click();
