@@ -1,8 +1,9 @@
-import { existsSync, fstatSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, fstatSync, statSync, writeFileSync } from "node:fs";
 import { devNull } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type Terminal } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
+import { GATEWAY_VERSION } from "./core/version.ts";
 import { reportForeignExit } from "./crash.ts";
 import { formatError, printError, UsageError } from "./text/format-error.ts";
 
@@ -81,9 +82,6 @@ function handleEarlySignals(): void {
   process.on("SIGTERM", () => process.listenerCount("SIGTERM") === 1 && process.exit(0));
 }
 
-const version = (): string =>
-  (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
-
 /**
  * Loads the verb of that name.
  * @throws UsageError that names the nearest one
@@ -109,10 +107,10 @@ async function main(argv: readonly string[]): Promise<number> {
   };
   // Arguments after -- belong to another program that a verb starts; npm start removes its own --.
   const args = argv[0] === "--" ? argv.slice(1) : [...argv];
-  if (args[0] === "--version") return print(io, version());
+  if (args[0] === "--version") return print(io, GATEWAY_VERSION);
   const location = configPlace(args, io.folder);
   const word = args[0]?.startsWith("-") ? undefined : args.shift();
-  if (args[0] === "--version") return print(io, version());
+  if (args[0] === "--version") return print(io, GATEWAY_VERSION);
   const ours = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   if (word === "help" || ours.includes("--help") || ours.includes("-h")) {
     const named = word === "help" ? ours.find((arg) => !arg.startsWith("-")) : word;

@@ -1,13 +1,9 @@
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { REFUSALS } from "./core/errors.ts";
 import type { PluginClass } from "./core/plugin.ts";
 import type { Operation, QueryView } from "./core/protocol.ts";
+import { GATEWAY_VERSION } from "./core/version.ts";
 import type { Mount } from "./downstream/paths.ts";
-
-const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
-  version: string;
-};
 
 const jsonContent = (schema: object) => ({ content: { "application/json": { schema } } });
 const ANY = { type: "object", additionalProperties: true };
@@ -75,7 +71,7 @@ export function openApiDocument(mounts: readonly Mount[], pages: boolean): objec
     openapi: "3.1.0",
     info: {
       title: "model-gateway",
-      version,
+      version: GATEWAY_VERSION,
       description:
         "One host and one key in front of every model vendor. Errors of the gateway itself are in the envelope of the protocol of the path.",
     },

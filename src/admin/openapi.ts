@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { GATEWAY_VERSION } from "../core/version.ts";
 import { ROUTES } from "./api.ts";
 import { ADMIN_ERROR_CODES } from "./errors.ts";
-import { gatewayVersion } from "./overview.ts";
 import { describeRoute, type RouteDescription } from "./route.ts";
 import { SignInSchema } from "./session-routes.ts";
 
@@ -63,7 +63,7 @@ export function adminOpenApi(): object {
     openapi: "3.1.0",
     info: {
       title: "model-gateway, admin side",
-      version: gatewayVersion(),
+      version: GATEWAY_VERSION,
       description:
         "For operators of the gateway. Times are Unix milliseconds, durations milliseconds, money integer nano-dollars; unknown values are absent. If no sign-in is configured, no security is needed.",
     },

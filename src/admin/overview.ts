@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
 import { Days } from "../core/calendar.ts";
+import { GATEWAY_VERSION } from "../core/version.ts";
 import { unwrittenText } from "../store/journal/journal.ts";
 import type { LedgerSpeed } from "../store/ledger.ts";
 import { HOUR } from "../store/ledger-sums.ts";
@@ -21,15 +21,6 @@ interface Attention {
   readonly warning?: true;
 }
 
-let version: string | undefined;
-
-/** Returns the version of this program, as in package.json. */
-export function gatewayVersion(): string {
-  version ??= (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string })
-    .version;
-  return version;
-}
-
 /** Returns the data of the console's first page; without the ledger's figures where it cannot be queried. */
 export async function overview(gateway: AdminGateway): Promise<object> {
   const time = Date.now();
@@ -44,7 +35,7 @@ export async function overview(gateway: AdminGateway): Promise<object> {
   const kinds = (kind: string) => running.filter((each) => each.kind === kind).length;
   const { ready, parts } = gateway.readiness();
   return {
-    ...{ time, started: STARTED, version: gatewayVersion(), ready, parts },
+    ...{ time, started: STARTED, version: GATEWAY_VERSION, ready, parts },
     ...{ running: running.length, streams: kinds("stream"), sockets: kinds("socket") },
     ...found,
     generation: generations[0]?.number,

@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import type { Log } from "../core/log.ts";
 import { peerAddress } from "../core/networks.ts";
+import { GATEWAY_VERSION } from "../core/version.ts";
 import type { Audit } from "../store/audit.ts";
 import type { Access, OidcResult } from "./access.ts";
 import { AdminError } from "./errors.ts";
 import { readJsonBody, SECURITY_HEADERS, sendJson } from "./messages.ts";
 import { CALLBACK_PATH } from "./oidc.ts";
-import { gatewayVersion } from "./overview.ts";
 import { formatSignInError } from "./sign-in-errors.ts";
 
 const SESSION = "/api/session";
@@ -66,7 +66,7 @@ export class SessionRoutes {
       throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.", { allow: METHODS });
     const { role = null, who } = user ?? {};
     const more = { ...(who !== undefined && { who }), ...(role !== null && { timezone: this.timezone() }) };
-    sendJson(response, 200, { role, ...more, sign_in: access.signInMethods, version: gatewayVersion() });
+    sendJson(response, 200, { role, ...more, sign_in: access.signInMethods, version: GATEWAY_VERSION });
   }
 
   private async beginOidc(request: IncomingMessage, response: ServerResponse, to: string): Promise<void> {

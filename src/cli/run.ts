@@ -2,7 +2,6 @@ import type { AddressInfo } from "node:net";
 import { Admin, type AdminListenAddress } from "../admin/admin.ts";
 import { metricsText } from "../admin/metrics.ts";
 import { openidClient } from "../admin/oidc.ts";
-import { gatewayVersion } from "../admin/overview.ts";
 import { AlertWatch } from "../alerts/alert-watch.ts";
 import { Alerts } from "../alerts/alerts.ts";
 import { Webhook } from "../alerts/webhook.ts";
@@ -15,6 +14,7 @@ import { ConsolePages } from "../console/console-pages.ts";
 import { PageFiles } from "../console/page-files.ts";
 import { JsonLog, type Log } from "../core/log.ts";
 import { Redactor } from "../core/redactor.ts";
+import { GATEWAY_VERSION } from "../core/version.ts";
 import { stopAfterCrash } from "../crash.ts";
 import { inheritedSocket } from "../downstream/listener.ts";
 import { Gateway } from "../gateway.ts";
@@ -115,7 +115,7 @@ function recordStart({ config, stores }: Gateway | Primary, log: Log, env: NodeJ
     () => stores.audit,
     () => configSecrets(config, env),
   );
-  return trail.recordStart(cliAuthor(), gatewayVersion(), servedFile(config));
+  return trail.recordStart(cliAuthor(), GATEWAY_VERSION, servedFile(config));
 }
 
 /** Creates the sender of alerts: one for all processes of this gateway. */
