@@ -31,9 +31,9 @@ interface SubprotocolOffer {
  * @throws GatewayError `conflicting_api_keys` for several keys: each would be an attempt to guess one
  */
 export function takeSubprotocols(headers: HeaderList, known: readonly SocketProtocol[]): SubprotocolOffer {
-  const offered = headerValues(headers, "sec-websocket-protocol");
+  const lines = headerValues(headers, "sec-websocket-protocol");
   headers.delete("sec-websocket-protocol");
-  const all = offered.flatMap((value) => value.split(",").map((word) => word.trim())).filter((word) => word !== "");
+  const all = lines.flatMap((value) => value.split(",").map((word) => word.trim())).filter((word) => word !== "");
   const keys: string[] = [];
   const protocols: string[] = [];
   for (const entry of all) {
