@@ -202,8 +202,8 @@ export function sendErrorResponse(
   if (isCacheable(request)) lines.push(...UNCACHED);
   if (error.retryAfter !== undefined) lines.push(...retryAfterLines(error.retryAfter));
   // No further request may follow framing that is in doubt, or a body that may never be sent.
-  const waiting = request.headers.expect !== undefined && !request.complete;
-  if (waiting || CLOSING_CODES.has(error.code)) lines.push("connection", "close");
+  const expectsContinue = request.headers.expect !== undefined && !request.complete;
+  if (expectsContinue || CLOSING_CODES.has(error.code)) lines.push("connection", "close");
   response.writeHead(error.status, lines);
   // A client that was too slow is not waited for again.
   if (request.complete || request.destroyed || error.code === "body_timeout") endResponse(response, body);

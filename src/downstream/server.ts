@@ -178,13 +178,13 @@ export class Downstream {
   }
 
   /** Serves the requests of a connection one after the other, however many are pipelined. */
-  private onRequest(request: ServerRequest, response: ServerResponse, waiting = false): void {
+  private onRequest(request: ServerRequest, response: ServerResponse, expectsContinue = false): void {
     const { socket } = request;
     const connection = this.connections.get(socket);
     // After a response that closes the connection, node may still parse pipelined requests, which must be ignored.
     if (!socket.writable) return;
     connection.headsReceived++;
-    const arrival = { request, response, connection, waiting, fresh: connection.lastResponse === undefined };
+    const arrival = { request, response, connection, expectsContinue, fresh: connection.lastResponse === undefined };
     if (response.socket) {
       connection.lastResponse = response;
       this.serve(arrival);
@@ -261,7 +261,7 @@ export class Downstream {
    * @throws GatewayError if it is refused
    */
   private beginExchange(
-    { request, response, waiting }: RequestArrival,
+    { request, response, expectsContinue }: RequestArrival,
     generation: Generation,
     { raw, text }: RequestTarget,
     known: ArrivalFacts,
@@ -285,12 +285,12 @@ export class Downstream {
     });
     if (response.destroyed) exchange.abort();
     const reply = new Reply(exchange, request, response, generation);
-    const receive = createReceiveBody(exchange, request, response, generation, waiting);
+    const receive = createReceiveBody(exchange, request, response, generation, expectsContinue);
     this.exchanges.add(
       { exchange, generation, reply },
       response,
       passes
-        ? runPassthrough(exchange, chain, generation, passes, reply, waiting)
+        ? runPassthrough(exchange, chain, generation, passes, reply, expectsContinue)
         : wantsExplanation(headers)
           ? sendExplanation(exchange, chain, generation, receive, reply)
           : runExchange(exchange, chain, generation, receive, reply),
@@ -378,7 +378,7 @@ interface RequestArrival {
   response: ServerResponse;
   connection: ClientConnection;
   /** Whether the client waits for `100 Continue`. */
-  waiting: boolean;
+  expectsContinue: boolean;
   /** Whether it is the first one on its connection. */
   fresh: boolean;
 }
