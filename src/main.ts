@@ -89,11 +89,11 @@ function handleEarlySignals(): void {
 async function loadVerb(word: string) {
   const load = Object.hasOwn(VERBS, word) ? VERBS[word] : undefined;
   if (load) return load();
-  const { nearest } = await import("./config/suggest.ts");
-  const near = nearest(word, [...Object.keys(VERBS), "--version"]);
-  const verbs = Object.keys(VERBS).join(" ");
+  const { suggestion } = await import("./config/suggest.ts");
+  const verbs = Object.keys(VERBS);
+  const meant = suggestion(word, [...verbs, "--version"], "");
   throw new UsageError(
-    `unknown verb "${word}"${near === undefined ? "" : `, did you mean "${near}"?`}\nverbs: ${verbs}\n${COMMAND} help says what each does`,
+    `unknown verb "${word}"${meant}\nverbs: ${verbs.join(" ")}\n${COMMAND} help says what each does`,
   );
 }
 

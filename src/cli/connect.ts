@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { nearest } from "../config/suggest.ts";
+import { suggestion } from "../config/suggest.ts";
 import { formatAddress } from "../config/units.ts";
 import { compileGlob } from "../core/glob.ts";
 import { reachableHost } from "../core/networks.ts";
@@ -74,17 +74,13 @@ export async function runConnect(
 
 function unknownClient(name: string, clients: readonly Client[]): string {
   const ids = clients.map(({ id }) => id);
-  const near = nearest(name, ids);
-  return `unknown client "${name}"${near === undefined ? "." : `, did you mean "${near}"?`} Known: ${ids.join(" ")}`;
+  return `unknown client "${name}"${suggestion(name, ids)} Known: ${ids.join(" ")}`;
 }
 
 /** @throws UsageError for a model that the gateway does not have: the client's own error would be less clear */
 function knownModel(requested: string, models: readonly string[]): string {
   if (models.some((each) => each === requested || compileGlob(each).test(requested))) return requested;
-  const near = nearest(requested, models);
-  throw new UsageError(
-    `no model "${requested}" in gateway.yaml${near === undefined ? "." : `, did you mean "${near}"?`}`,
-  );
+  throw new UsageError(`no model "${requested}" in gateway.yaml${suggestion(requested, models)}`);
 }
 
 /** Returns the address at which clients on this machine reach a listener. */

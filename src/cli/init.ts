@@ -3,7 +3,7 @@ import { basename, dirname, relative, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { loadConfig } from "../config/load.ts";
 import { ConfigError } from "../config/problems.ts";
-import { nearest } from "../config/suggest.ts";
+import { suggestion } from "../config/suggest.ts";
 import type { Config } from "../config/types.ts";
 import { fileProblem } from "../core/file-problem.ts";
 import { compileGlob } from "../core/glob.ts";
@@ -222,9 +222,10 @@ function pickModels(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
   for (const name of text.split(/[\s,]+/).filter(Boolean)) {
     const pattern = compileGlob(name);
     const found = all.filter((model, at) => String(at + 1) === name || pattern.test(model.id));
-    const near = found.length > 0 ? undefined : nearest(name, new Set(all.map(({ id }) => id)));
-    const meant = near === undefined ? "." : `, did you mean "${near}"?`;
-    if (found.length === 0) throw new UsageError(`no vendor found here lists a model "${name}"${meant}`);
+    if (found.length === 0) {
+      const ids = new Set(all.map(({ id }) => id));
+      throw new UsageError(`no vendor found here lists a model "${name}"${suggestion(name, ids)}`);
+    }
     for (const model of found) chosen.add(model);
   }
   return chosen;

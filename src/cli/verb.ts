@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
-import { nearest } from "../config/suggest.ts";
+import { nearest, suggestion } from "../config/suggest.ts";
 import { thrownMessage } from "../core/errors.ts";
 import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
@@ -97,9 +97,8 @@ function optionMessage(message: string): string {
 /** Returns the error for a command that a verb does not have, with the one that was probably meant, or for none. */
 export function wrongCommand(verb: string, word: string | undefined, commands: readonly string[]): UsageError {
   if (word === undefined || word === "") return new UsageError(`${verb} needs a command: ${commands.join(", ")}.`);
-  const near = nearest(word, commands);
   return new UsageError(
-    `${verb} has no command "${word}"${near === undefined ? `; it has ${commands.join(", ")}.` : `, did you mean "${near}"?`}`,
+    `${verb} has no command "${word}"${suggestion(word, commands, `; it has ${commands.join(", ")}.`)}`,
   );
 }
 

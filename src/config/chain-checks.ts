@@ -1,7 +1,7 @@
 import type { Chains, KnownPlugin } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { DEFAULT_CHAINS } from "./schema.ts";
-import { nearest } from "./suggest.ts";
+import { suggestion } from "./suggest.ts";
 import type { ConfiguredPath } from "./types.ts";
 
 /** The phases that run on passthrough paths. */
@@ -59,8 +59,7 @@ export function checkChains(
   const names = [...new Set([...Object.keys(DEFAULT_CHAINS), ...used.keys()])].filter((name) => !name.startsWith("/"));
   for (const [name, { path }] of chains) {
     if (!path || names.includes(name) || used.has(name)) continue;
-    const near = nearest(name, names);
-    const meant = near === undefined ? `; there are ${names.join(", ")}` : `, did you mean ${JSON.stringify(near)}?`;
+    const meant = suggestion(name, names, `; there are ${names.join(", ")}`);
     warn(path, `no path uses chain ${JSON.stringify(name)}${meant}`, true);
   }
 }

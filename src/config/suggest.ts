@@ -20,6 +20,15 @@ export function nearest(word: string, words: Iterable<string>): string | undefin
   return best;
 }
 
+/**
+ * Returns how a message about an unknown word ends: with the one that was probably meant.
+ * @param otherwise the end where none is similar
+ */
+export function suggestion(word: string, words: Iterable<string>, otherwise = "."): string {
+  const near = nearest(word, words);
+  return near === undefined ? otherwise : `, did you mean ${JSON.stringify(near)}?`;
+}
+
 /** Returns the message for an unknown name: with the one that was probably meant, or else with the existing ones. */
 export function unknownNameMessage(kind: string, word: string, words: Iterable<string>): string {
   const known = [...words];

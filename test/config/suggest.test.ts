@@ -1,5 +1,5 @@
 import t from "tap";
-import { nearest, unknownNameMessage } from "../../src/config/suggest.ts";
+import { nearest, suggestion, unknownNameMessage } from "../../src/config/suggest.ts";
 
 t.test("the nearest word is suggested, in any case", async (t) => {
   const words = ["anthropic", "openai", "gemini"];
@@ -23,4 +23,10 @@ t.test("the message has the suggestion, or else the existing words", async (t) =
   t.equal(unknownNameMessage("plugin", "zzz", []), 'unknown plugin "zzz"; none is known');
   const many = Array.from({ length: 30 }, (_, i) => `name-${i}`);
   t.match(unknownNameMessage("plugin", "zzz", many), /name-10, name-11 and 18 more$/);
+});
+
+t.test("a message ends with what was probably meant, or else as its author wants", async (t) => {
+  t.equal(suggestion("chek", ["check", "run"]), ', did you mean "check"?');
+  t.equal(suggestion("models", ["check", "run"]), ".");
+  t.equal(suggestion("models", ["check"], "; it has check."), "; it has check.");
 });
