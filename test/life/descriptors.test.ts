@@ -12,8 +12,8 @@ import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 /** Numbers of free descriptors: with each, another stage is the first that gets none. */
-const MOST = Number(process.env["GATEWAY_TEST_DESCRIPTORS"] ?? 0);
-const FREE = MOST > 0 ? Array.from({ length: MOST + 1 }, (_, free) => free) : [0, 2, 4, 6];
+const MAX_DESCRIPTORS = Number(process.env["GATEWAY_TEST_DESCRIPTORS"] ?? 0);
+const FREE = MAX_DESCRIPTORS > 0 ? Array.from({ length: MAX_DESCRIPTORS + 1 }, (_, free) => free) : [0, 2, 4, 6];
 /** Milliseconds after which a client that still waits is one that hangs. */
 const DEADLINE = 10_000;
 
