@@ -53,7 +53,7 @@ export default class Rewrite implements Plugin {
     attempt.mapOtherModels(caller, ({ name, path }) =>
       name === requestedModel || name === pathModel
         ? model
-        : this.marketplace.otherModelName(name, path.join("."), provider, caller),
+        : this.marketplace.otherModelName(name, path, provider, caller),
     );
     const { body } = attempt;
     const { scan } = body;

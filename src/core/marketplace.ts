@@ -1,3 +1,4 @@
+import type { JsonPath } from "../wire/paths.ts";
 import type { Caller } from "./caller.ts";
 import { editDistance } from "./edit-distance.ts";
 import { GatewayError } from "./errors.ts";
@@ -7,6 +8,7 @@ import { checkModel } from "./model-name.ts";
 import { plural } from "./plural.ts";
 import type { PriceList } from "./price-list.ts";
 import type { Shape } from "./shape.ts";
+import { shortPath } from "./shorten.ts";
 
 /** A credential for a provider. */
 export interface Credential {
@@ -244,15 +246,16 @@ export class Marketplace {
   /**
    * Returns the provider's name of a model that a request names besides the requested one. A name that is not in the marketplace
    * is taken as the vendor's own, for callers without a restriction to models.
-   * @param param the location of the name in the request
+   * @param path the location of the name in the request
    * @throws GatewayError `key_not_allowed` where the caller is restricted to other models; `not_served` where this provider does
    *   not have the model
    */
-  otherModelName(name: string, param: string, provider: Provider, caller?: Caller): string {
+  otherModelName(name: string, path: JsonPath, provider: Provider, caller?: Caller): string {
     const model = this.find(name, caller);
     const target = model?.targets.find((each) => each.provider.name === provider.name);
     if (target) return target.model;
     if (!caller?.models) return name;
+    const param = shortPath(path);
     throw model ? otherModelNotServed(name, param) : otherModelNotAllowed(caller, name, param);
   }
 

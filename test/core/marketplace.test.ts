@@ -90,19 +90,20 @@ t.test(
       { ...model("m"), targets: [at(there, "m-there"), at(here, "m-here")] },
       { ...model("dear"), targets: [at(here, "dear-here")] },
     ]);
-    t.equal(market.otherModelName("m", "x", here), "m-here");
-    t.equal(market.otherModelName("dear", "x", there), "dear", "a name that is unknown there is the vendor's own");
-    t.equal(market.otherModelName("m", "x", here, only("m")), "m-here");
-    t.throws(() => market.otherModelName("m", "tools.0.model", { name: "nowhere" } as Provider, only("m")), {
+    t.equal(market.otherModelName("m", ["x"], here), "m-here");
+    t.equal(market.otherModelName("dear", ["x"], there), "dear", "a name that is unknown there is the vendor's own");
+    t.equal(market.otherModelName("m", ["x"], here, only("m")), "m-here");
+    t.throws(() => market.otherModelName("m", ["tools", 0, "model"], { name: "nowhere" } as Provider, only("m")), {
       code: "not_served",
       param: "tools.0.model",
     });
     for (const name of ["dear", "m-here", "none"])
-      t.throws(() => market.otherModelName(name, "tools.0.model", here, only("m")), {
+      t.throws(() => market.otherModelName(name, ["tools", 0, "model"], here, only("m")), {
         code: "key_not_allowed",
         param: "tools.0.model",
       });
-    t.throws(() => market.otherModelName("dear", "x", there, only("dear")), { code: "not_served" });
+    t.throws(() => market.otherModelName("dear", ["x"], there, only("dear")), { code: "not_served" });
+    t.throws(() => market.otherModelName("dear", ["tools", "x".repeat(1000)], here, only("m")), { param: "tools.…" });
     t.equal(market.findByTarget(here, "dear-here")?.id, "dear");
     t.equal(market.findByTarget(there, "dear-here"), undefined);
     t.equal(market.findByTarget(here, "dear-here", only("m")), undefined);
