@@ -103,7 +103,10 @@ t.test(
         param: "tools.0.model",
       });
     t.throws(() => market.otherModelName("dear", ["x"], there, only("dear")), { code: "not_served" });
-    t.throws(() => market.otherModelName("dear", ["tools", "x".repeat(1000)], here, only("m")), { code: "key_not_allowed", param: "tools.…" });
+    t.throws(() => market.otherModelName("dear", ["tools", "x".repeat(1000)], here, only("m")), {
+      code: "key_not_allowed",
+      param: "tools.…",
+    });
     t.equal(market.findByTarget(here, "dear-here")?.id, "dear");
     t.equal(market.findByTarget(there, "dear-here"), undefined);
     t.equal(market.findByTarget(here, "dear-here", only("m")), undefined);
