@@ -17,7 +17,7 @@ const COMPLETED = ["image_generation.completed", "image_edit.completed"].map((ty
  * search is safe.
  */
 function ending(frame: Frame): Ending | undefined {
-  if (frame.mayContain("error")) return asObject(asObject(frame.json())?.["error"]) ? "error" : undefined;
+  if (frame.mayContain("error") && asObject(asObject(frame.json())?.["error"])) return "error";
   if (!COMPLETED.some((name) => frame.bytes.includes(name.bytes))) return undefined;
   const type = asText(asObject(frame.json())?.["type"]) ?? frame.event;
   return COMPLETED.some((name) => name.type === type) ? "complete" : undefined;

@@ -27,6 +27,7 @@ t.test("it recognises its three paths and no other image path", async (t) => {
 
 t.test("a completed image makes a stream complete, a partial one does not", async (t) => {
   t.equal(ending(asEvent({ type: "image_generation.completed", b64_json: "aGk=" })), "complete");
+  t.equal(ending(asEvent({ type: "image_generation.completed", moderation: { error: {} } })), "complete");
   t.equal(ending(asEvent({ b64_json: "aGk=", type: "image_edit.completed" })), "complete");
   t.equal(ending(asEvent({ type: "image_generation.partial_image", b64_json: "aGk=" })), undefined);
 });
