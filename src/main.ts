@@ -3,7 +3,6 @@ import { devNull } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type Terminal } from "./cli/verb.ts";
 import { VERBS } from "./cli/verbs.ts";
-import { GATEWAY_VERSION } from "./core/version.ts";
 import { reportForeignExit } from "./crash.ts";
 import { formatError, printError, UsageError } from "./text/format-error.ts";
 
@@ -82,6 +81,8 @@ function handleEarlySignals(): void {
   process.on("SIGTERM", () => process.listenerCount("SIGTERM") === 1 && process.exit(0));
 }
 
+const version = async (): Promise<string> => (await import("./core/version.ts")).GATEWAY_VERSION;
+
 /**
  * Loads the verb of that name.
  * @throws UsageError that names the nearest one
@@ -107,10 +108,10 @@ async function main(argv: readonly string[]): Promise<number> {
   };
   // Arguments after -- belong to another program that a verb starts; npm start removes its own --.
   const args = argv[0] === "--" ? argv.slice(1) : [...argv];
-  if (args[0] === "--version") return print(io, GATEWAY_VERSION);
+  if (args[0] === "--version") return print(io, await version());
   const location = configPlace(args, io.folder);
   const word = args[0]?.startsWith("-") ? undefined : args.shift();
-  if (args[0] === "--version") return print(io, GATEWAY_VERSION);
+  if (args[0] === "--version") return print(io, await version());
   const ours = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   if (word === "help" || ours.includes("--help") || ours.includes("-h")) {
     const named = word === "help" ? ours.find((arg) => !arg.startsWith("-")) : word;
