@@ -159,8 +159,7 @@ export class PostgresLedger extends SqlLedger {
   }
 
   protected override async queryRows({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {
-    const bound = values.map((value) => (typeof value === "string" ? sanitizeText(value) : value));
-    return this.runLongQuery((ask) => ask(text, ...bound));
+    return this.runLongQuery((ask) => ask(text, ...values.map(clean)));
   }
 
   /** Not during an outage: the query would wait for each attempt. */
@@ -330,7 +329,7 @@ function distinct(rows: readonly UsageRow[]): UsageRow[] {
   return [...found.values()];
 }
 
-const clean = (value: unknown): unknown => (typeof value === "string" ? sanitizeText(value) : value);
+const clean = <Value>(value: Value): Value | string => (typeof value === "string" ? sanitizeText(value) : value);
 
 /**
  * Locks how far journals have been inserted, and returns it. It also locks `usage_pruned`: what is not deleted by now stays until
