@@ -1,5 +1,6 @@
 import type { Frame, Protocol } from "model-gateway";
 import { estimateTokens, tokenWeights } from "./token-count.ts";
+import { valueAt } from "./value-at.ts";
 
 /** A called tool's name: in the frame that begins a call, or in each. */
 const CALL_NAME = /"name" ?: ?"[^"]/;
@@ -183,6 +184,3 @@ export class DeliveredTokens {
 
 const isCall = (frame: Frame, begins: boolean): boolean =>
   (begins || frame.bytes.includes("tool_use")) && CALL_NAME.test(frame.text ?? "");
-
-const valueAt = (json: unknown, path: readonly (string | number)[]): unknown =>
-  path.reduce<unknown>((value, name) => (value as Record<string | number, unknown>)[name], json);

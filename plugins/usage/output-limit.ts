@@ -1,4 +1,5 @@
 import type { Attempt } from "model-gateway";
+import { valueAt } from "./value-at.ts";
 
 /** A member's name, followed by the member names and indices that lead to a value. */
 type CountPath = readonly (string | number)[];
@@ -13,7 +14,7 @@ export function requestedOutput({
 }: Pick<Attempt, "protocol" | "body">): number | undefined {
   if (!output || (output.fallbackModels !== undefined && body.member(output.fallbackModels))) return undefined;
   const at = ([name, ...further]: CountPath): unknown =>
-    body.member(String(name)) && further.reduce(memberOf, body.uniqueValue(String(name)));
+    body.member(String(name)) && valueAt(body.uniqueValue(String(name)), further);
   // Of several limits a provider may apply any.
   const limits = output.tokens.map(at).filter((limit) => limit !== undefined && limit !== null);
   const counts = output.multipliers.map(at).filter((count) => count !== undefined && count !== null);
@@ -26,6 +27,3 @@ export function requestedOutput({
 }
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
-
-const memberOf = (value: unknown, name: string | number): unknown =>
-  (value as Record<string | number, unknown> | null | undefined)?.[name];

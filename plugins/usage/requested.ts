@@ -4,6 +4,7 @@ import { requestedOutput } from "./output-limit.ts";
 import { requestedTier } from "./tier.ts";
 import { estimateTokens, tokenWeights } from "./token-count.ts";
 import { type RequestFigures, tryRead } from "./usage-reading.ts";
+import { valueAt } from "./value-at.ts";
 
 /** Bytes of a request that is parsed for an estimate: parsing a longer one would block the event loop. */
 const MAX_PARSED = 128 * 1024;
@@ -147,6 +148,3 @@ function estimateTexts(texts: readonly unknown[]): number {
   }
   return counted === 0 ? 0 : tokens + (tokens / counted) * others;
 }
-
-const valueAt = (json: unknown, path: readonly (string | number)[]): unknown =>
-  path.reduce<unknown>((value, name) => (value as Record<string | number, unknown> | null)?.[name], json);
