@@ -1,4 +1,4 @@
-import { type JournalPlace, USAGE_COLUMNS, type UsageRow } from "./ledger-row.ts";
+import { type JournalPlace, rowTime, type UsageRow } from "./ledger-row.ts";
 import { DAY } from "./ledger-sums.ts";
 
 // Stores keep how far each journal has been inserted, in the transaction of its rows: once rows have been deleted, their ids no
@@ -15,8 +15,6 @@ const PLACED_TIME = 2 * DAY;
 
 /** Returns the time since which journals must have rows for their positions to be read. Unix milliseconds. */
 export const placedSince = (): number => Date.now() - PLACED_TIME;
-
-const TIME = USAGE_COLUMNS.indexOf("time");
 
 /** How far a journal has been inserted. */
 export interface InsertedJournal {
@@ -36,8 +34,9 @@ export const journalCutoff = (before: number): number => Math.min(before, Date.n
  * @param position how far its journal has been inserted; 0: unknown
  * @param before the time before which rows have been deleted
  */
-export function wasDeleted({ place, values }: UsageRow, position: number, before: number): boolean {
-  const time = Number(values[TIME]);
+export function wasDeleted(row: UsageRow, position: number, before: number): boolean {
+  const { place } = row;
+  const time = rowTime(row);
   return place !== undefined && time < before && (place.from < position || time < journalCutoff(before));
 }
 
@@ -70,10 +69,11 @@ const isSamePlace = (a: JournalPlace | undefined, b: JournalPlace | undefined): 
 /** Returns how far each journal is inserted with these rows. */
 export function insertedJournals(rows: readonly UsageRow[]): Map<string, InsertedJournal> {
   const inserted = new Map<string, InsertedJournal>();
-  for (const { place, values } of rows) {
+  for (const row of rows) {
+    const { place } = row;
     if (!place) continue;
     const { position, time } = inserted.get(place.journal) ?? { position: 0, time: 0 };
-    const farther = { position: Math.max(place.to, position), time: Math.max(Number(values[TIME]), time) };
+    const farther = { position: Math.max(place.to, position), time: Math.max(rowTime(row), time) };
     inserted.set(place.journal, farther);
   }
   return inserted;

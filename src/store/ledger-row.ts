@@ -131,8 +131,12 @@ function tagsText(tags: LedgerEntry["tags"]): string {
   return text;
 }
 
+const TIME = USAGE_COLUMNS.indexOf("time");
 const ATTEMPTS = USAGE_COLUMNS.indexOf("attempts");
 const DETAIL = USAGE_COLUMNS.indexOf("detail");
+
+/** Returns the Unix milliseconds at which a row's exchange began. */
+export const rowTime = ({ values }: Pick<UsageRow, "values">): number => Number(values[TIME]);
 
 /** Estimates the bytes of memory that a waiting row takes. */
 export function estimateRowBytes({ values }: UsageRow): number {

@@ -1,6 +1,6 @@
 import type { SQLInputValue } from "node:sqlite";
 import type { LedgerSum } from "./ledger.ts";
-import { KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "./ledger-row.ts";
+import { KIND_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "./ledger-row.ts";
 
 /** Milliseconds. */
 export const HOUR = 3_600_000;
@@ -24,7 +24,6 @@ const COUNTS = 3;
 const UNSETTLED = SUM_COLUMNS.indexOf("unsettled");
 const ADDED = SUM_COLUMNS.slice(COUNTS).map((column) => (USAGE_COLUMNS as readonly string[]).indexOf(column));
 const COST = (USAGE_COLUMNS as readonly string[]).indexOf("cost");
-const TIME = USAGE_COLUMNS.indexOf("time");
 const OUTCOME = KIND_COLUMNS.indexOf("outcome");
 const SOURCE = KIND_COLUMNS.indexOf("source");
 
@@ -40,7 +39,7 @@ export class HourSums {
       sums = new Map();
       this.sums.set(holder, sums);
     }
-    const hours = Math.floor(Number(values[TIME]) / HOUR);
+    const hours = Math.floor(rowTime({ values }) / HOUR);
     // Leaves room for 2^32 kinds in each hour.
     const key = hours * 2 ** 32 + number;
     let found = sums.get(key);

@@ -2,7 +2,7 @@ import { thrownMessage } from "../../core/errors.ts";
 import { sanitizeText } from "../../wire/utf8.ts";
 import { batchLength, type InsertedJournal, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
-import { entryToRow, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
+import { entryToRow, rowTime, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
 import {
   AGGREGATES,
@@ -234,7 +234,7 @@ export class PostgresLedger extends SqlLedger {
 
   /** @param trial whether nothing is stored */
   private async insert(rows: readonly UsageRow[], trial = false): Promise<void> {
-    const times = rows.map(({ values }) => Number(values[TIME]));
+    const times = rows.map(rowTime);
     await this.partitions.create(times);
     try {
       await this.put(rows, trial);
@@ -292,7 +292,6 @@ export class PostgresLedger extends SqlLedger {
   }
 }
 
-const TIME = USAGE_COLUMNS.indexOf("time");
 const ID = USAGE_COLUMNS.indexOf("id");
 const NO_HOLDER = ["", ""] as const;
 
@@ -311,7 +310,7 @@ async function withoutPruned(
 /** Returns the rows to write: usage counted before, in another row or earlier in this batch, does not count again. */
 async function countOnce(ask: PostgresQuery, rows: readonly UsageRow[]): Promise<readonly UsageRow[]> {
   const names = rows.flatMap(({ once, values }) =>
-    once ? { name: sanitizeText(once.name), time: Number(values[TIME]) } : [],
+    once ? { name: sanitizeText(once.name), time: rowTime({ values }) } : [],
   );
   if (names.length === 0) return rows;
   const added = await ask(COUNT_ONCE, JSON.stringify(names));
@@ -323,7 +322,7 @@ async function countOnce(ask: PostgresQuery, rows: readonly UsageRow[]): Promise
 function distinct(rows: readonly UsageRow[]): UsageRow[] {
   const found = new Map<string, UsageRow>();
   for (const row of rows) {
-    const key = `${row.values[TIME]} ${row.values[ID]}`;
+    const key = `${rowTime(row)} ${row.values[ID]}`;
     if (!found.has(key)) found.set(key, row);
   }
   return [...found.values()];

@@ -2,7 +2,7 @@ import type { StatementSync } from "node:sqlite";
 import { thrownMessage } from "../../core/errors.ts";
 import { batchLength, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
-import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
+import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
 import {
   addToSumsSql,
@@ -43,8 +43,6 @@ const DIALECT: LedgerDialect = {
   positions: "json_group_object(name, position)",
   insertOrder: "usage.rowid",
 };
-
-const TIME = USAGE_COLUMNS.indexOf("time");
 
 /** The ledger in SQLite. Entries are buffered in memory for up to a quarter of a second, or while the store is down. */
 export class SqliteLedger extends SqlLedger {
@@ -236,14 +234,14 @@ export class SqliteLedger extends SqlLedger {
   }
 
   private wasPruned(row: UsageRow, before: number): boolean {
-    if (!row.place || Number(row.values[TIME]) >= before) return false;
+    if (!row.place || rowTime(row) >= before) return false;
     return wasDeleted(row, Number(this.position.get(row.place.journal)?.["position"] ?? 0), before);
   }
 
   /** Returns the row to write in this transaction: usage that counts once may have been counted already. */
   private rowToWrite(row: UsageRow): UsageRow {
     const { once } = row;
-    return once && this.countOnce.run(once.name, Number(row.values[TIME])).changes === 0 ? once.duplicate : row;
+    return once && this.countOnce.run(once.name, rowTime(row)).changes === 0 ? once.duplicate : row;
   }
 
   private removeRows(at: number, count: number): void {
