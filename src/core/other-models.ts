@@ -27,8 +27,6 @@ const NAMES = MEMBERS.map((name) => Buffer.from(`"${name}"`));
 /** A name in another case: some servers, mostly written in Go, read names case-insensitively. */
 const SPELLED = new RegExp(MEMBERS.map((name) => `"(?!${name}")${anyCasePattern(name)}"`).join("|"));
 const ESCAPE = Buffer.from("\\u");
-/** A letter of such a name written as an escape, which only serves to hide it. */
-const HIDDEN = new RegExp(`\\\\${ESCAPED_LETTER}`, "i");
 const [COLON, QUOTE, BRACKET, SPACE] = [0x3a, 0x22, 0x5b, 0x20];
 
 /**
@@ -93,7 +91,7 @@ function mayNameModel(json: Buffer, hidden: boolean): boolean {
     }
   if (!hidden) return false;
   const text = json.toString("latin1");
-  return SPELLED.test(text) || (json.includes(ESCAPE) && HIDDEN.test(text));
+  return SPELLED.test(text) || (json.includes(ESCAPE) && ESCAPED_LETTER.test(text));
 }
 
 function skipSpace(json: Buffer, from: number): number {

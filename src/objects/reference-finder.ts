@@ -42,10 +42,8 @@ const ID = /^[A-Za-z0-9._-]{1,128}$/;
 const MAX_REFERENCES = 5000;
 /** Characters of a client's own id that are looked up: vendors' ids are shorter. */
 const MAX_CLIENT_ID = 256;
-/** A letter or `_` written as an escape, which only serves to hide a name. */
-const ESCAPED_LETTER_IN_JSON = new RegExp(`\\\\${ESCAPED_LETTER}`, "i");
+/** Length of an escaped letter, and its possible beginnings. */
 const ESCAPE_LENGTH = 6;
-/** The possible beginnings of such escapes. */
 const ESCAPE_STARTS = ["\\u00", "\\u01", "\\u21"].map((text) => Buffer.from(text));
 /** What may follow `"id"` in an object with no other member: its value, and the end or a member that is null. */
 const BARE_ID = /^\s*:\s*"(?:[^"\\]|\\.)*"\s*(?:\}|,\s*"(?:[^"\\]|\\.)*"\s*:\s*null)/;
@@ -277,7 +275,7 @@ export class ReferenceFinder {
     return (
       pieces.some(
         (piece) => ESCAPE_STARTS.some((start) => piece.includes(start)) || piece.subarray(-5).includes(0x5c),
-      ) && matchesAcross(pieces, ESCAPED_LETTER_IN_JSON, ESCAPE_LENGTH)
+      ) && matchesAcross(pieces, ESCAPED_LETTER, ESCAPE_LENGTH)
     );
   }
 

@@ -15,8 +15,8 @@ export const foldCase = (name: string): string => (FOLDABLE.test(name) ? name.to
 export const anyCasePattern = (name: string): string =>
   name.replace(/[a-z]/gi, (letter) => `(?:${letterVariants(letter).map(latin1).join("|")})`);
 
-/** Matches such a letter, or an ASCII letter, as a JSON escape without its `\`. */
-export const ESCAPED_LETTER = "u(?:00(?:5f|[46][1-9a-f]|[57][0-9a])|017f|212a)";
+/** Matches such a letter, an ASCII letter or `_` written as an escape of JSON, which only serves to hide a name. */
+export const ESCAPED_LETTER = /\\u(?:00(?:5f|[46][1-9a-f]|[57][0-9a])|017f|212a)/i;
 
 /** Returns a letter itself, in lower and upper case, and the letter that folds to it. */
 export function letterVariants(letter: string): string[] {

@@ -24,7 +24,8 @@ const HOP_BY_HOP = [
   "upgrade",
 ];
 
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+/** Matches a token (RFC 9110 §5.6.2): a name of a header, a method. */
+export const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 /** Number of cached names before the cache is cleared, and their maximum length; a peer can invent any number. */
 const MAX_CACHED = 2000;

@@ -23,8 +23,8 @@ t.test("those are all letters that map to one of ASCII", async (t) => {
 });
 
 t.test("an escape of any of them, or of a letter of ASCII, is distinguished from others", async (t) => {
-  const escaped = new RegExp(`^${ESCAPED_LETTER}$`, "i");
-  const of = (code: number) => `u${code.toString(16).padStart(4, "0")}`;
+  const escaped = new RegExp(`^${ESCAPED_LETTER.source}$`, "i");
+  const of = (code: number) => `\\u${code.toString(16).padStart(4, "0")}`;
   for (let code = 0; code < 0x1_0000; code++) {
     const letter = String.fromCharCode(code);
     if (escaped.test(of(code)) !== /^[A-Za-z_\u017f\u212a]$/.test(letter)) t.fail(of(code));

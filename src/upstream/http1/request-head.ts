@@ -1,6 +1,6 @@
 /** Builds the head of a request. Hop-by-hop fields (RFC 9110 §7.6.1) are left out. */
 
-import { headerName, isConnectionHeader } from "../../wire/header-names.ts";
+import { headerName, isConnectionHeader, TOKEN } from "../../wire/header-names.ts";
 import { isSendable, withoutHeaders } from "../../wire/headers.ts";
 import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
@@ -20,7 +20,6 @@ const CLIENT_FIELDS: ReadonlySet<string> = new Set(["accept-encoding", "content-
 /** Methods whose requests are expected to have a body, and therefore announce an empty one with `content-length: 0`. */
 export const METHODS_WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const NOT_IN_PATH = /[^\x21-\xff]/;
 
 /** Returns why a request may not be written to a socket, where it could inject into the head; undefined: it may. */
