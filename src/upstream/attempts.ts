@@ -109,7 +109,7 @@ export class Upstreams {
     const cannotReplay = exchange.form?.replayable === false;
     let retries: RetryPlan | undefined;
     for (;;) {
-      const result = await this.tryTarget(exchange, target, chain, client);
+      const result = await this.tryTarget(exchange, target, targets, chain, client);
       const { attempt, outcome, upstream, error, wait } = result;
       if (outcome !== "final" && !cannotReplay)
         retries ??= new RetryPlan(exchange, targets, this.budget, this.health, this.slots);
@@ -167,9 +167,11 @@ export class Upstreams {
   private async tryTarget(
     exchange: Exchange,
     target: Target,
+    targets: readonly Target[],
     chain: Chain,
     client: ClientSide,
   ): Promise<AttemptResult> {
+    const wasUsable = targets.length > 1 && this.health.isUsable(target, callerIdOf(exchange));
     const acquired = this.slots.acquire(target.provider, exchange);
     const queuedAt = acquired instanceof Promise ? exchange.elapsed : undefined;
     const slot = acquired instanceof Promise ? await acquired : acquired;
@@ -186,6 +188,10 @@ export class Upstreams {
       await chain.send(exchange, attempt);
       const admission = this.options.objects?.admitTranslated(exchange, attempt);
       if (admission) await admission;
+      if (wasUsable && this.isReplaceable(target, targets, exchange))
+        throw new GatewayError("upstream_unreachable", {
+          message: "The target was suspended while the request waited.",
+        });
       addCredential(attempt);
       attempt.dispatched = true;
       attempt.sent = true;
@@ -218,6 +224,17 @@ export class Upstreams {
       if (code === "upstream_unreachable" || !hasStarted) attempt.sent = false;
       return { attempt, outcome: outcomeOfError(code), error };
     }
+  }
+
+  /**
+   * Reports whether a target is no longer usable, and another one is: while this request waited for a slot or a plugin, the target
+   * may have been suspended, or another request may have begun to probe it.
+   */
+  private isReplaceable(target: Target, targets: readonly Target[], exchange: Exchange): boolean {
+    const caller = callerIdOf(exchange);
+    if (this.health.isUsable(target, caller)) return false;
+    const tried = new Set(exchange.attempts.map((attempt) => attempt.target));
+    return targets.some((other) => !tried.has(other) && this.health.isUsable(other, caller));
   }
 
   /** Judges a response: of a stream also its first frame, if that arrives soon. */

@@ -42,6 +42,35 @@ t.test("429, 5xx and a refused connection lead to the next target before the fir
   t.equal(entry?.target, "p3:vendor/m 3");
 });
 
+t.test("a suspended target is probed by one request, however long plugins wait before they send", async (t) => {
+  let isProbed = false;
+  const failing = await httpUpstream(async (_, reply) => {
+    if (isProbed) await new Promise((done) => setTimeout(done, 300));
+    reply.writeHead(500).end("{}");
+  });
+  t.teardown(() => failing.close());
+  const fine = await answering(t, 200);
+  const running = await startGateway(
+    t,
+    `providers:
+  a: { url: "${failing.origin.origin}/v1", protocol: openai-chat }
+  b: { url: "${fine.origin.origin}/v1", protocol: openai-chat }
+health: { failures: 2, open: 200ms, longest: 200ms }
+models: { m: { targets: [{ to: "a:m", weight: 1000000 }, "b:m"] } }
+chains: { llm: [auth, models, rewrite, wait] }
+plugins: { models: { continuity: off }, wait: { from: ./wait.ts } }
+`,
+    { "wait.ts": "export default class Wait { send() { return new Promise((done) => setTimeout(done, 50)); } }" },
+  );
+  for (let i = 0; i < 2; i++) await chat(running);
+  t.equal(failing.seen.length, 2);
+  await new Promise((done) => setTimeout(done, 250));
+  isProbed = true;
+  const statuses = await Promise.all(Array.from({ length: 30 }, async () => (await chat(running)).status));
+  t.same(new Set(statuses), new Set([200]));
+  t.equal(failing.seen.length, 3);
+});
+
 t.test("each attempt has its own target's model and credential, and the body otherwise unchanged", async (t) => {
   const [broken, fine] = [await answering(t, 500), await answering(t, 200)];
   const running = await gateway(t, [broken, fine]);
