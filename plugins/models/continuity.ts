@@ -9,7 +9,8 @@ const FIRST = 8;
 
 /**
  * Returns a hash that is the same for all requests of a conversation, and on every instance: of the client's own name for it
- * (a cache key, a header of an agent), or else of its first text. It never contains the text itself.
+ * (a cache key, a header of an agent), or else of its first text. The system prompt is not part of it: all conversations of an
+ * application have the same, and would go to one target. It never contains the text itself.
  */
 export function conversationPin(exchange: RouteExchange): string | undefined {
   const { conversation } = exchange.protocol;
@@ -34,16 +35,26 @@ function conversationName(
   return undefined;
 }
 
-/** Returns the user's first text, in any form: clients send the same text as a string and in parts. */
-function openingText({ protocol, body }: RouteExchange, { turns }: ConversationNames): string | undefined {
+/**
+ * Returns the user's first text, in any form: clients send the same text as a string and in parts. Of a turn with a mark for the
+ * prompt cache, as behind a document, it is the text up to that: questions about one document share its cached prefix.
+ */
+function openingText(
+  { protocol, body }: RouteExchange,
+  { turns, cacheMarks = [] }: ConversationNames,
+): string | undefined {
   const member = body.member(turns);
   if (member?.kind === "string") return String(body.value(turns));
   if (member?.kind !== "array") return undefined;
   for (const turn of body.elements(turns, FIRST)) {
     const request = { [turns]: [turn] };
     let text = "";
-    for (const { path, kind } of protocol.texts.request(request))
-      if (kind === "user") text += String(valueAt(request, path));
+    for (const { path, kind } of protocol.texts.request(request)) {
+      if (kind !== "user") continue;
+      text += String(valueAt(request, path));
+      const part = valueAt(request, path.slice(0, -1)) as Readonly<Record<string, unknown>> | undefined;
+      if (text !== "" && cacheMarks.some((mark) => part?.[mark])) break;
+    }
     if (text !== "") return text;
   }
   return undefined;

@@ -402,6 +402,8 @@ interface ConversationFields {
   readonly headers: readonly string[];
   /** The top-level member that holds its turns, oldest first. */
   readonly turns: string;
+  /** Members by which a part of a turn marks the end of a prompt prefix that is to be cached; undefined: there are none. */
+  readonly cacheMarks?: readonly string[];
 }
 
 /** The members in which a request names models besides the requested one. */

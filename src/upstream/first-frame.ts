@@ -13,8 +13,11 @@ import type { UpstreamResponse } from "./response.ts";
 /** Maximum bytes of a first frame that is waited for. An error is short. */
 const MAX_FIRST_FRAME = 32 * 1024;
 
+/** The name of events that only keep a connection open: an error may follow them. */
+const KEEP_ALIVE = "ping";
+
 /**
- * Returns the first frame of a stream that is no comment, consuming nothing; `none` where the stream ended without one; undefined
+ * Returns the first frame of a stream that is no comment and no ping, consuming nothing; `none` where the stream ended without one; undefined
  * where none came within `limit` milliseconds, or the stream broke off.
  * @param isError reports whether a frame is an error, which some providers send as bare JSON, and with nothing behind it
  */
@@ -43,7 +46,10 @@ function nextFrame(
 ): Frame | "unreadable" | undefined {
   try {
     for (const piece of pieces)
-      for (const frame of splitter.push(piece)) if (frame.text !== undefined || isError(frame)) return frame;
+      for (const frame of splitter.push(piece)) {
+        const isKeepAlive = frame.text === undefined || frame.event === KEEP_ALIVE;
+        if (!isKeepAlive || isError(frame)) return frame;
+      }
     return undefined;
   } catch {
     return "unreadable";

@@ -64,6 +64,18 @@ t.test("an error as bare JSON is the first frame, also with nothing behind it, i
   t.equal(await sent(error.slice(0, -2), ""), undefined);
 });
 
+t.test("pings are no first frame: what follows them is", async (t) => {
+  const ping = 'event: ping\ndata: {"type": "ping"}\n\n';
+  const error = 'event: error\ndata: {"type":"error"}\n\n';
+  const { text, read } = await first(t, (socket) => {
+    socket.write(CHUNKED + chunk(ping));
+    setTimeout(() => socket.write(`${chunk(ping + error)}0\r\n\r\n`), 20);
+  });
+  t.equal(text, '{"type":"error"}');
+  t.equal((await read()).body.toString(), ping + ping + error);
+  t.equal((await first(t, (socket) => socket.write(`${CHUNKED}${chunk(ping)}0\r\n\r\n`))).text, "none");
+});
+
 // At the same time from here on: most of it is waiting before retries.
 t.jobs = 5;
 t.test("a stream that ends before its first event is no answer: another target is called", async (t) => {

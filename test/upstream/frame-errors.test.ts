@@ -27,7 +27,7 @@ t.test("an error in any shape, and a comment, reach the client without the crede
   const clients = [
     ["openai-chat", "/v1/chat/completions", 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}'],
     ["openai-responses", "/v1/responses", 'event: response.in_progress\ndata: {"type":"response.in_progress"}'],
-    ["anthropic-messages", "/v1/messages", 'event: ping\ndata: {"type":"ping"}'],
+    ["anthropic-messages", "/v1/messages", 'event: message_start\ndata: {"type":"message_start"}'],
     ["gemini", "/v1beta/models/m:streamGenerateContent?alt=sse", 'data: {"candidates":[{"content":{"parts":[]}}]}'],
   ] as const;
   const upstream = await httpUpstream(({ body }, reply) => {

@@ -164,6 +164,7 @@ const anthropicMessages: TranslatedProtocol = {
       "thread-id",
     ],
     turns: "messages",
+    cacheMarks: ["cache_control"],
   },
   objects,
   otherModels,

@@ -30,7 +30,12 @@ export const family = {
   vendorObjects,
   rateHeaders,
   remainingRateHeaders,
-  conversation: { members: [["prompt_cache_key"]], headers: SESSION_HEADERS, turns: "messages" },
+  conversation: {
+    members: [["prompt_cache_key"]],
+    headers: SESSION_HEADERS,
+    turns: "messages",
+    cacheMarks: ["prompt_cache_breakpoint", "cache_control"],
+  },
 } satisfies Partial<Protocol>;
 
 const QUOTE = 34;

@@ -78,6 +78,16 @@ const PINS: Record<
     {},
     `,"messages":[{"role":"user","content":${turn === 0 ? `"${name}"` : `[{"type":"text","text":"${name}","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"x"`}}]`,
   ],
+  "a document that is marked for the cache, with other questions": (name, turn) => [
+    "/v1/messages",
+    {},
+    `,"messages":[{"role":"user","content":[{"type":"text","text":"${name}","cache_control":{"type":"ephemeral"}},{"type":"text","text":"Question ${turn}"}]}]`,
+  ],
+  "a marked document in Chat": (name, turn) => [
+    "/v1/chat/completions",
+    {},
+    `,"messages":[{"role":"user","content":[{"type":"text","text":"${name}","cache_control":{"type":"ephemeral"}},{"type":"text","text":"Question ${turn}"}]}]`,
+  ],
   "first words behind other instructions": (name, turn) => [
     "/v1/chat/completions",
     {},
