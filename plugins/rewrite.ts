@@ -42,7 +42,9 @@ export default class Rewrite implements Plugin {
   }
 
   send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
-    const reading = this.state(exchange).translation?.prepare(attempt);
+    const state = this.state(exchange);
+    if (attempt.withoutState) state.translation ??= this.translations.translationOfUntranslated(exchange);
+    const reading = state.translation?.prepare(attempt);
     return reading ? reading.then(() => this.write(exchange, attempt)) : this.write(exchange, attempt);
   }
 
@@ -91,7 +93,7 @@ export default class Rewrite implements Plugin {
     const attempt = exchange.attempts.at(-1);
     if (translation && attempt?.operation) return translation.translateResponse(exchange, attempt, head);
     if (head.status >= 500 && this.translations.canEstimateCount(exchange))
-      return this.translations.translationForEstimate(exchange).replaceByEstimate(head);
+      return this.translations.translationOfUntranslated(exchange).replaceByEstimate(head);
     if (head.status >= 400 && !head.framing) return this.translations.checkErrorResponse(exchange, head);
     const { includeUsage } = exchange.protocol;
     if (!head.framing || !includeUsage || !askedForUsage) return undefined;

@@ -184,8 +184,9 @@ export interface Protocol {
  * - `target`: our credential, for this model (which may not exist any more) or this endpoint.
  * - `request`: the content of the request, with any credential.
  * - `object`: the request, because it names an object that the account of our credential does not have.
+ * - `state`: the request, because of state in it (a signature, encrypted reasoning) that this provider did not make.
  */
-export type RefusalScope = "credential" | "target" | "request" | "object";
+export type RefusalScope = "credential" | "target" | "request" | "object" | "state";
 
 /** How a protocol reports images that are charged per image. */
 export interface ImageMembers {

@@ -211,7 +211,8 @@ export class ExchangeTranslation {
     if (!isTranslatable(protocol)) return;
     const { source } = this;
     const to = destination(attempt.target, protocol);
-    if (!this.mayHoldState && !mayLackState(this.exchange, source, attempt.target)) return;
+    const { withoutState } = attempt;
+    if (!withoutState && !this.mayHoldState && !mayLackState(this.exchange, source, attempt.target)) return;
     const { edits, losses } = removeUnreadable(
       source.bytes(),
       source.json() as JsonObject,
@@ -219,6 +220,7 @@ export class ExchangeTranslation {
       to,
       this.exchange.strict,
       this.owners,
+      withoutState,
     );
     this.losses = attempt.losses = losses;
     attempt.edit(edits);

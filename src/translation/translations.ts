@@ -103,8 +103,11 @@ export class Translations {
     return operation.task === "count" && translationOf(protocol)?.count !== undefined;
   }
 
-  /** Returns a translation for an untranslated exchange, to estimate a count that its provider cannot make. */
-  translationForEstimate(exchange: RoutedExchange): ExchangeTranslation {
+  /**
+   * Returns a translation for an untranslated exchange: to estimate a count that its provider cannot make, or to leave out state
+   * that its provider has refused.
+   */
+  translationOfUntranslated(exchange: RoutedExchange): ExchangeTranslation {
     return new ExchangeTranslation(exchange, new Map(), this.envelopes, false, ownersOf(this.share, exchange.caller));
   }
 
@@ -133,7 +136,7 @@ export class Translations {
   mediaTokensIn(exchange: RoutedExchange): number {
     if (exchange.operation.task !== "generate" || !clientTranslationOf(exchange.protocol)) return 0;
     try {
-      return estimateMediaTokens(this.translationForEstimate(exchange).conversation);
+      return estimateMediaTokens(this.translationOfUntranslated(exchange).conversation);
     } catch {
       // A provider has accepted what a translation would refuse.
       return 0;
@@ -154,7 +157,7 @@ export class Translations {
 
   /** Responds to a token count with an estimate, marked as one. */
   private answerByEstimate(exchange: RouteExchange): undefined | Promise<undefined> {
-    const estimate = this.translationForEstimate(exchange).estimateCount();
+    const estimate = this.translationOfUntranslated(exchange).estimateCount();
     if (estimate instanceof Promise)
       return estimate.then((answer) => {
         exchange.answer = { status: 200, ...answer };

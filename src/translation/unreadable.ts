@@ -22,6 +22,8 @@ interface UnreadableEdits {
  * @param body the same, parsed
  * @param strict whether a loss is refused
  * @param owners the state's possible owners
+ * @param removesAll whether all state is removed, also what its provider may have made: it has refused the request for it. What
+ * stands for a part of the conversation stays
  * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
  */
 export function removeUnreadable(
@@ -31,6 +33,7 @@ export function removeUnreadable(
   to: RequestDestination,
   strict: boolean,
   owners?: readonly string[],
+  removesAll = false,
 ): UnreadableEdits {
   const losses = lossesFor(to, strict);
   const { opaque } = to.protocol.translation.request;
@@ -39,10 +42,14 @@ export function removeUnreadable(
   const removedSpans: JsonPath[] = [];
   for (const place of opaque.find(body)) {
     const state = openStateAt(place, body, envelopes, owners);
-    if (!state) continue;
+    if (!state) {
+      if (removesAll && !place.replacement) removedSpans.push(place.span);
+      continue;
+    }
     const replacement = place.replacement?.(state);
     if (replacement !== undefined) replace.push([place.span, replacement]);
-    else if (!isReadable(state, { protocol: to.protocol.name, account: to.account })) removedSpans.push(place.span);
+    else if (removesAll || !isReadable(state, { protocol: to.protocol.name, account: to.account }))
+      removedSpans.push(place.span);
     else if (state.kind === UNSIGNED_KIND) remove.push(place.path);
     else replace.push([place.path, JSON.stringify(state.data)]);
   }

@@ -123,7 +123,7 @@ export class Upstreams {
       }
       // A final 429 is about this very request, and would be repeated.
       const exhausted = retries?.exhausted(wait) === true || (outcome === "final" && upstream?.status === 429);
-      if (exchange.objectError && outcome !== "final" && outcome !== "broken") {
+      if (exchange.objectError && !isAnswer(outcome) && outcome !== "broken") {
         if (upstream) await this.discardResponse(upstream, exchange, attempt, chain);
         throw exchange.objectError;
       }
@@ -272,7 +272,7 @@ export class Upstreams {
     const forbidsRetry = headers.get("x-should-retry") === "false";
     return {
       attempt,
-      outcome: outcomeOfStatus(status),
+      outcome: attempt.refusedState ? "unreadable" : outcomeOfStatus(status),
       upstream,
       wait: forbidsRetry ? Number.POSITIVE_INFINITY : wait,
       ...(error ? { error } : {}),
@@ -343,6 +343,7 @@ export class Upstreams {
       caller: callerIdOf(exchange),
     });
     attempt.credential = this.health.credential(target, exchange.conversation, attempt.caller);
+    attempt.withoutState = exchange.attempts.some(({ refusedState }) => refusedState);
     return attempt;
   }
 
@@ -442,6 +443,9 @@ const createEndListener = (health: TargetHealth, slot: ProviderSlot) => (): void
   health.end();
   slot.release();
 };
+
+/** Reports whether an attempt that is the last one has ended with what the provider says about the request itself. */
+const isAnswer = (outcome: AttemptOutcome): boolean => outcome === "final" || outcome === "unreadable";
 
 /** Errors of one target that another target may not have. */
 const TARGET_ERRORS: ReadonlySet<string> = new Set(["not_translatable", "object_not_found"]);

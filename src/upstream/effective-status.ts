@@ -4,16 +4,23 @@ import { peekErrorBody } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
 
 /** The status that most vendors use for each case. */
-const STATUSES: Readonly<Record<RefusalScope, number>> = { credential: 401, target: 403, request: 400, object: 400 };
+const STATUSES: Readonly<Record<RefusalScope, number>> = {
+  credential: 401,
+  target: 403,
+  request: 400,
+  object: 400,
+  state: 400,
+};
 
 /**
  * Returns the status that a provider's error amounts to, which differs from its own where the body says that something else is
- * refused. Consumes nothing.
+ * refused; it also records in the attempt that state is refused. Consumes nothing.
  */
 export async function effectiveStatus(response: UpstreamResponse, attempt: Attempt): Promise<number> {
   const { status } = response;
   const { credential, target } = attempt;
   const refused = await refusedPart(response, attempt);
+  attempt.refusedState = refused === "state";
   if (!refused || (!credential && STATUSES[refused] !== 400)) return status;
   // An object that one account does not have, another account of the provider may have.
   if (refused === "object" && target.provider.credentials.length > 1) return status;

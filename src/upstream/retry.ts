@@ -13,11 +13,12 @@ import { SlidingWindow } from "./sliding-window.ts";
  * - `unsent`: no provider has received the request.
  * - `refused`: a provider did not process it because of our credential: 401, 402, 403 or 429, unless its body says that the request is
  *   the cause (see `Protocol.refuses`).
+ * - `unreadable`: a provider did not process it because of state in it that it did not make.
  * - `failed`: a provider reported a failure: 5xx, or a stream that begins with an error.
  * - `late`: a provider did not begin to respond in time. It may still work on the request, and bill it.
  * - `broken`: a provider broke off, or sent an unreadable response. It may have worked on the request.
  */
-export type AttemptOutcome = "final" | "unsent" | "refused" | "failed" | "late" | "broken";
+export type AttemptOutcome = "final" | "unsent" | "refused" | "unreadable" | "failed" | "late" | "broken";
 
 const BY_CODE: Readonly<Partial<Record<ErrorCode, AttemptOutcome>>> = {
   upstream_unreachable: "unsent",
@@ -128,6 +129,8 @@ export class RetryPlan {
           this.untriedTarget((candidate) => this.usable(candidate)) ??
           (attempt.status === 429 && wait !== undefined ? this.sameTarget(target, wait) : undefined)
         );
+      case "unreadable":
+        return this.sameTargetWithoutState(attempt);
       case "failed":
         return this.otherOrSameTarget(target, wait);
       case "late":
@@ -203,6 +206,16 @@ export class RetryPlan {
     const wait = requestedWait ?? BACKOFF * (1 + Math.random());
     if (wait > maxWait || !this.hasTime(target, wait) || (ifUsable && !this.usable(target))) return undefined;
     return this.takeFromBudget({ target, wait });
+  }
+
+  /**
+   * Returns the same target once more, which then gets the request without state. In a translated request the state is the
+   * provider's own, as far as is known.
+   */
+  private sameTargetWithoutState({ target, protocol, withoutState }: Attempt): NextAttempt | undefined {
+    const { exchange } = this;
+    if (withoutState || exchange.strict || protocol !== exchange.protocol || !this.hasTime(target)) return undefined;
+    return { target, wait: 0 };
   }
 
   /** Reports whether the time of the request is not over for a target, also after a wait in milliseconds. */

@@ -215,3 +215,63 @@ t.test("a conversation keeps its credential too, and changes it only while that 
   t.equal(moved, all, "to another credential of the same provider");
   t.equal(others, 0, "no other conversation moves");
 });
+
+/** An account that refuses others' encrypted reasoning, unless it is `down`, and the bodies that it got. */
+async function reasoningAccount(t: Test, name: string) {
+  const account = { down: false, bodies: [] as string[], url: "" };
+  const upstream = await httpUpstream(({ body }, reply) => {
+    const text = body.toString();
+    account.bodies.push(text);
+    const answer = (status: number, json: JsonObject) =>
+      reply.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(json));
+    if (account.down) return answer(429, { error: { message: "Wait.", code: "rate_limit_exceeded" } });
+    const isForeign = [...text.matchAll(/"encrypted_content":"([^"]*)"/g)].some(([, made]) => made !== `by ${name}`);
+    if (isForeign) return answer(400, { error: { message: "Not verified.", code: "invalid_encrypted_content" } });
+    const reasoning = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: `by ${name}` };
+    const content = [{ type: "output_text", text: "I see.", annotations: [] }];
+    const message = { id: "msg_1", type: "message", status: "completed", role: "assistant", content };
+    return answer(200, { id: "resp_1", object: "response", status: "completed", output: [reasoning, message] });
+  });
+  t.teardown(() => upstream.close());
+  account.url = `${upstream.origin.origin}/v1`;
+  return account;
+}
+
+t.test(
+  "a conversation moves to another account of the same vendor without the reasoning that this one refuses",
+  async (t) => {
+    const [a, b] = [await reasoningAccount(t, "a"), await reasoningAccount(t, "b")];
+    const { url, gateway } = await startGateway(
+      t,
+      `providers: { a: { url: "${a.url}", protocol: openai-responses }, b: { url: "${b.url}", protocol: openai-responses } }
+models: { m: { targets: [{ to: "a:m", weight: 1000000 }], fallback: [other] }, other: { targets: [b:m] } }
+`,
+    );
+    const ask = async (input: unknown, headers: Record<string, string> = {}) => {
+      const body = JSON.stringify({ model: "m", store: false, include: ["reasoning.encrypted_content"], input });
+      const response = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(headers), body });
+      const json = (await response.json()) as { output?: JsonObject[]; error?: JsonObject };
+      return { status: response.status, notice: response.headers.get("gateway-notice"), json };
+    };
+    const first = { role: "user", content: "Look." };
+    const { json } = await ask([first]);
+    const next = [first, ...(json.output ?? []), { role: "user", content: "And now?" }];
+    t.match(await ask(next), { status: 200, notice: null }, "its own account reads it");
+    a.down = true;
+    const moved = await ask(next);
+    t.match(moved, { status: 200, notice: /^Reasoning that another provider made was left out/ });
+    t.equal(b.bodies.length, 2);
+    t.match(b.bodies[0], '"encrypted_content":"by a"');
+    t.equal(b.bodies[1], b.bodies[0]?.replace(/\{"id":"rs_1"[^}]*\},/, ""), "every other byte is the client's");
+    t.match(await ask(next, { "gateway-strict": "true" }), {
+      status: 400,
+      json: { error: { message: "Not verified." } },
+    });
+    // What stands for a part of the conversation is never left out: the account's refusal is the answer.
+    const compacted = await ask([{ type: "compaction", encrypted_content: "by a" }, first]);
+    t.match(compacted, { status: 400, json: { error: { code: "invalid_encrypted_content" } } });
+    await gateway.stores.ledger.flush();
+    const [, , entry] = await gateway.stores.ledger.recent(3);
+    t.match(entry?.attempts, [{ status: 429 }, { status: 400 }, { status: 200 }]);
+  },
+);

@@ -10,7 +10,7 @@ const attempt = {
   target: { provider: { credentials: [{}] } },
   protocol: {
     refuses: (_: number, body: Buffer) =>
-      ["credential", "target", "request", "object"].find((word) => body.toString().startsWith(word)),
+      ["credential", "target", "request", "object", "state"].find((word) => body.toString().startsWith(word)),
   },
 } as unknown as Attempt;
 
@@ -44,6 +44,15 @@ t.test("an error is read to its end, however it is split, and stays readable com
       t.equal(found.status, meant, `${status} ${text.slice(0, 20)}`);
       t.equal((await found.read()).body.toString(), text);
     }
+});
+
+t.test("state that a provider refuses is recorded with the attempt", async (t) => {
+  for (const word of ["state", "request"]) {
+    const asked = { ...attempt } as Attempt;
+    const found = await look(t, (socket) => socket.write(`${head(400)}${chunk(word)}0\r\n\r\n`), asked);
+    t.equal(found.status, 400);
+    t.equal(asked.refusedState, word === "state");
+  }
 });
 
 t.test("an incomplete or endless error, or one without a credential, changes nothing", async (t) => {

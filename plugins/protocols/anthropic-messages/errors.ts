@@ -90,10 +90,17 @@ export function parseErrorResponse(status: number, _headers: HeaderList, text: s
   );
 }
 
-/** Returns what an error refuses: a 404 with this message is about the model, which the vendor has retired, or never had. [F] */
+/** The message about a signature that another vendor, or an imitation of the protocol, has made. [D: issues of several proxies] */
+const FOREIGN_SIGNATURE = /: Invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`? block/;
+
+/**
+ * Returns what an error refuses: a 404 with this message is about the model, which the vendor has retired, or never had [F]; a 400
+ * with that about a signature, about state.
+ */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
-  if (status !== 404) return undefined;
+  if (status !== 404 && status !== 400) return undefined;
   const { code, message } = parseErrorEvent(parseJson(body.toString()), status) ?? {};
+  if (status === 400) return message !== undefined && FOREIGN_SIGNATURE.test(message) ? "state" : undefined;
   return code === "not_found_error" && message?.startsWith("model: ") ? "target" : undefined;
 };
 

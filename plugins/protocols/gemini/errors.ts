@@ -124,9 +124,13 @@ const UNAVAILABLE_OBJECT =
 /** The message about a model that the vendor has retired, or that does not know the method. The path has its name. [F] */
 const UNKNOWN_MODEL = /^models\/\S+ is not found for API version /;
 
-/** Returns what an error refuses: an unknown or expired key is a 400 with a reason of its own. [F] */
+/** The messages about a signature that the vendor did not make, or not for this account. [D: issues of its agent and of proxies] */
+const FOREIGN_SIGNATURE = /\b(?:corrupted|invalid) thought signature|thought signature is not valid/i;
+
+/** Returns what an error refuses: an unknown or expired key is a 400 with a reason of its own [F], as is a foreign signature. */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
-  if (status !== 403 && status !== 404 && !(status === 400 && body.includes(BAD_KEY))) return undefined;
+  if (status === 400 && !body.includes(BAD_KEY)) return FOREIGN_SIGNATURE.test(body.toString()) ? "state" : undefined;
+  if (status !== 403 && status !== 404 && status !== 400) return undefined;
   const { kind, message } = parseRpcError(status, findError(body.toString()));
   if (status === 404) return UNKNOWN_MODEL.test(message) ? "target" : undefined;
   if (status === 400) return kind === "authentication" ? "credential" : undefined;

@@ -185,7 +185,8 @@ export function parseErrorResponse(status: number, _headers: HeaderList | undefi
 /**
  * Returns what an error refuses where its status is ambiguous: an unknown key with a 400; content with a 403, which xAI states
  * in the message and OpenRouter with its moderation result; a restricted key with a 401; a too large request with a 429; a model
- * that does not exist any more, or not for our key, with a 404 or a 400. [F; D: OpenRouter's errors]
+ * that does not exist any more, or not for our key, with a 404 or a 400; another organization's reasoning with a 400. [F; D: OpenRouter's
+ * errors, issues of Codex]
  */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (!AMBIGUOUS.has(status)) return undefined;
@@ -193,6 +194,7 @@ export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   const { kind, code, message } = parseErrorResponse(status, undefined, text);
   if (status === 400 || status === 404) {
     if (code === "model_not_found") return "target";
+    if (code === "invalid_encrypted_content") return "state";
     return status === 400 && kind === "authentication" ? "credential" : undefined;
   }
   if (status === 429) return exceedsWholeLimit(message) ? "request" : undefined;

@@ -143,4 +143,8 @@ t.test("a model that the vendor does not know is distinguished from an object", 
   t.equal(told(404, "not_found_error", "File not found: model: x"), undefined);
   t.equal(told(400, "invalid_request_error", "model: claude-old"), undefined);
   t.equal(protocol.refuses?.(404, Buffer.from("no JSON")), undefined);
+  const foreign = "messages.1.content.0: Invalid `signature` in `thinking` block";
+  t.equal(told(400, "invalid_request_error", foreign), "state");
+  t.equal(told(400, "invalid_request_error", foreign.replaceAll("`", "")), "state");
+  t.equal(told(404, "invalid_request_error", foreign), undefined);
 });

@@ -89,6 +89,18 @@ t.test("a key that the vendor does not know is recognised by its reason alone", 
   t.equal(told({ code: 404, status: "NOT_FOUND", message: `No file: ${retired}` }, 404), undefined);
 });
 
+t.test("a signature that the vendor did not make is recognised by the message", async (t) => {
+  const told = (status: number, message: string) =>
+    protocol.refuses?.(status, Buffer.from(JSON.stringify({ error: { code: status, message } })));
+  for (const message of [
+    "Corrupted thought signature.",
+    "Unable to submit request because Thought signature is not valid..",
+  ])
+    t.equal(told(400, message), "state");
+  t.equal(told(403, "Corrupted thought signature."), undefined);
+  t.equal(told(400, "Function call is missing a thought_signature in functionCall parts."), undefined);
+});
+
 t.test("the reason is the provider's own, where it has one", async (t) => {
   const reason = (providerCode: string) => {
     const fault = new GatewayError("upstream_refused", { status: 429, kind: "rate_limit", providerCode: providerCode });

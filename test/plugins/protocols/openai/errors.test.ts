@@ -146,6 +146,8 @@ t.test("a refusal of content, or of one call, is distinguished from one of the k
     [404, { error: { code: "model_not_found", message: "The model `m` does not exist …", param: null } }, "target"],
     [400, { error: { code: "model_not_found", message: "The requested model 'm' does not exist." } }, "target"],
     [404, { error: { code: null, message: "model_not_found: No such file" } }, undefined],
+    [400, { error: { code: "invalid_encrypted_content", message: "The encrypted content … could not …" } }, "state"],
+    [400, { error: { code: "invalid_request_error", message: "invalid_encrypted_content" } }, undefined],
     [403, "no object", undefined],
     [403, null, undefined],
   ] as const)
