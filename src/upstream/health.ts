@@ -88,7 +88,7 @@ export class Health {
   private readonly conversations: ConversationTargets;
 
   /**
-   * @param minShare the share of a request's targets that stays in use however they fail
+   * @param minShare the share of a request's targets that stay in use while none is healthy; 1: none is ever suspended
    * @param clock monotonic milliseconds
    * @param previous the health of the generation before
    * @param isUnchanged whether a provider is unchanged since that generation, so that its recorded health still holds
@@ -215,17 +215,18 @@ export class Health {
   }
 
   /**
-   * Returns the targets that requests are balanced over, in the given order: the usable ones, and where these are less than the
-   * share to keep, also those that become usable soonest.
+   * Returns the targets that requests are balanced over, in the given order: the usable ones. Where there is none, the share to keep
+   * of all, those that become usable soonest.
    */
   candidates(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.enabled(all);
+    // None is suspended.
+    if (this.minShare >= 1) return targets;
     const usable = targets.filter((target) => this.isUsable(target, caller));
-    const missing = Math.ceil(targets.length * this.minShare) - usable.length;
-    if (missing <= 0 || usable.length === targets.length) return usable;
-    const others = targets.filter((target) => !usable.includes(target));
-    const soonestUsable = others.sort((a, b) => this.usableAt(a, caller) - this.usableAt(b, caller)).slice(0, missing);
-    return targets.filter((target) => usable.includes(target) || soonestUsable.includes(target));
+    if (usable.length > 0) return usable;
+    const bySoonest = targets.toSorted((a, b) => this.usableAt(a, caller) - this.usableAt(b, caller));
+    const kept = new Set(bySoonest.slice(0, Math.ceil(targets.length * this.minShare)));
+    return targets.filter((target) => kept.has(target));
   }
 
   /** Returns all targets that are on: those of {@link candidates} first, then the rest, each in the given order. */

@@ -39,6 +39,35 @@ models:
   t.notMatch(printed, /dear/);
 });
 
+t.test("while all targets of a model are suspended its fallback is tried first, however many they are", async (t) => {
+  let asked = 0;
+  const upstream = await httpUpstream(({ body }, reply) => {
+    const isDown = body.toString().includes("down");
+    if (isDown) asked++;
+    return reply.writeHead(isDown ? 503 : 200, { "content-type": "application/json" }).end("{}");
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+health: { failures: 1 }
+models: { m: { targets: [up:down-1, up:down-2, up:down-3], fallback: [other] }, other: { targets: [up:fine] } }
+`,
+  );
+  const ask = async () => {
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: asking(),
+      body: '{"model":"m"}',
+    });
+    return [response.status, response.headers.get("gateway-model")];
+  };
+  for (let i = 0; i < 60 && asked < 3; i++) await ask();
+  t.equal(asked, 3, "each target was suspended after one failure");
+  for (let i = 0; i < 20; i++) t.same(await ask(), [200, "other"]);
+  t.equal(asked, 3);
+});
+
 t.test("a model that answers itself is named too; the gateway's own refusals name none", async (t) => {
   const running = await startGateway(
     t,

@@ -71,6 +71,32 @@ plugins: { models: { continuity: off }, wait: { from: ./wait.ts } }
   t.equal(failing.seen.length, 3);
 });
 
+t.test("while one target is healthy, suspended ones get no requests, however many they are", async (t) => {
+  // A connection that breaks after the request is not retried: each request there would fail.
+  let asked = 0;
+  const breaking = await rawUpstream((socket) => {
+    asked++;
+    socket.destroy();
+  });
+  t.teardown(() => breaking.close());
+  const fine = await answering(t, 200);
+  const running = await startGateway(
+    t,
+    `providers:
+  broken: { url: "${breaking.origin.origin}/v1", protocol: openai-chat }
+  fine: { url: "${fine.origin.origin}/v1", protocol: openai-chat }
+models: { m: { targets: [broken:a, broken:b, broken:c, fine:m] } }
+health: { failures: 1 }
+plugins: { models: { continuity: off } }
+`,
+  );
+  for (let i = 0; i < 100 && asked < 3; i++) await chat(running);
+  t.equal(asked, 3, "each was suspended after one failure");
+  const statuses = await Promise.all(Array.from({ length: 40 }, async () => (await chat(running)).status));
+  t.same(new Set(statuses), new Set([200]));
+  t.equal(asked, 3);
+});
+
 t.test("each attempt has its own target's model and credential, and the body otherwise unchanged", async (t) => {
   const [broken, fine] = [await answering(t, 500), await answering(t, 200)];
   const running = await gateway(t, [broken, fine]);

@@ -37,7 +37,7 @@ const targetOf = (name: string, provider: Partial<Provider> = {}, model = "m"): 
   weight: 1,
 });
 
-t.test("targets that fail come last, but never more than half of them rest", async (t) => {
+t.test("targets that fail come last; where all do, half of them stay in use", async (t) => {
   const { health, fail, watch } = watched();
   const targets = ["a", "b", "c", "d"].map((name) => targetOf(name));
   const [a, b, c, d] = targets as [Target, Target, Target, Target];
@@ -49,11 +49,15 @@ t.test("targets that fail come last, but never more than half of them rest", asy
   t.same(health.candidates(targets), [c, d]);
   watch.now += 1000;
   fail(c);
-  t.same(health.candidates(targets), [a, d], "the one whose rest ends first is kept");
-  t.same(health.ordered(targets), [a, d, b, c]);
+  t.same(health.candidates(targets), [d], "a single healthy one is enough");
+  t.same(health.ordered(targets), [d, a, b, c]);
   fail(d);
-  t.same(health.candidates(targets), [a, b]);
+  t.same(health.candidates(targets), [a, b], "those that become usable soonest");
+  t.same(health.ordered(targets), targets);
   t.same(health.ordered([a]), [a], "a single target is always tried");
+  const all = watched(1);
+  all.fail(a);
+  t.same(all.health.candidates(targets), targets, "with 100 % none is suspended");
 });
 
 t.test("targets of one name share their health, for all models they serve", async (t) => {

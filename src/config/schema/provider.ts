@@ -47,7 +47,9 @@ export const HealthSchema = z.strictObject({
   open: HealthFields.open.prefault("30s"),
   longest: HealthFields.longest.optional(),
   keep: percent
-    .describe("Share of a request's targets that is never suspended, like 50%; with 100% no target is.")
+    .describe(
+      "Share of a request's targets that stay in use while none of them is healthy, like 50%; with 100% no target is ever suspended.",
+    )
     .prefault("50%"),
 });
 
