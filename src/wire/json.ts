@@ -29,7 +29,16 @@ import {
 } from "./grammar.ts";
 import { type JsonKind, MemberList, type Scan, ScanResult } from "./members.ts";
 import { Utf8Validator } from "./utf8.ts";
-import { ESCAPED_NAME, ESCAPED_VALUE, LONG_VALUE, MAX_PIECE, type Nesting, Window, watchBits } from "./window.ts";
+import {
+  ESCAPED_NAME,
+  ESCAPED_VALUE,
+  LONG_VALUE,
+  MAX_NAME,
+  MAX_PIECE,
+  type Nesting,
+  Window,
+  watchBits,
+} from "./window.ts";
 
 export { JsonError, type JsonFault } from "./grammar.ts";
 export type { JsonKind, Member, Scan } from "./members.ts";
@@ -40,7 +49,7 @@ export interface ScannerOptions {
   maxDepth?: number;
   /** Maximum number of member names at all levels; default 50,000. */
   maxKeys?: number;
-  /** Whether names of more than 64 KiB are accepted; default false. */
+  /** Whether names of more than 16,383 bytes are accepted; default false. */
   longNames?: boolean;
   /** Maximum members of the top-level object; default unlimited. */
   maxMembers?: number;
@@ -141,7 +150,7 @@ export class Scanner implements Nesting {
   constructor(options: ScannerOptions = {}) {
     this.maxDepth = options.maxDepth ?? 128;
     this.maxKeys = options.maxKeys ?? 50_000;
-    this.maxName = options.longNames ? Infinity : MAX_PIECE;
+    this.maxName = options.longNames ? Infinity : MAX_NAME;
     this.maxMembers = options.maxMembers ?? Infinity;
     this.maxValues = options.maxValues ?? Infinity;
     this.unique = options.duplicates !== "allow";
@@ -401,8 +410,8 @@ export class Scanner implements Nesting {
   }
 
   /**
-   * Checks the length of a name that ends at a byte of the text, or continues there: a longer one is only meant to cost time. It
-   * has more bytes than a window, so it is never read by `skipInside` alone.
+   * Checks the length of a name that ends at a byte of the text, or continues there: a longer one is only meant to cost time.
+   * `skipInside` leaves it to the scanner.
    */
   private checkName(end: number): void {
     if (this.expect > EXPECT_VALUE && end - this.stringStart > this.maxName)

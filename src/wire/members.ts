@@ -1,3 +1,5 @@
+import { MAX_NAME } from "./window.ts";
+
 /** The type of a JSON value. */
 export type JsonKind = "string" | "number" | "object" | "array" | "true" | "false" | "null";
 
@@ -45,15 +47,23 @@ export class MemberList {
 
   add(member: Member): void {
     this.all.push(member);
-    if (this.byName) this.byName.set(member.name, member);
-    else if (this.all.length > MAP_THRESHOLD) this.byName = new Map(this.all.map((entry) => [entry.name, entry]));
+    if (this.byName) this.index(member);
+    else if (this.all.length > MAP_THRESHOLD) {
+      this.byName = new Map();
+      for (const each of this.all) this.index(each);
+    }
   }
 
   /** Returns the last member of that name. */
   find(name: string): Member | undefined {
-    if (this.byName) return this.byName.get(name);
+    if (this.byName && name.length <= MAX_NAME) return this.byName.get(name);
     for (let i = this.all.length - 1; i >= 0; i--) if ((this.all[i] as Member).name === name) return this.all[i];
     return undefined;
+  }
+
+  /** Longer names, which only answers may have, would all be in one chain of the map. */
+  private index(member: Member): void {
+    if (member.name.length <= MAX_NAME) this.byName?.set(member.name, member);
   }
 }
 

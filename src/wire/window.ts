@@ -22,6 +22,11 @@ export interface Nesting {
 
 /** Maximum bytes of a piece: as much as a socket delivers at once. */
 export const MAX_PIECE = 65_536;
+/**
+ * Maximum bytes of a name. V8 hashes longer strings by their length alone: parsing an object that has two thousand of them takes
+ * twenty seconds instead of ten milliseconds.
+ */
+export const MAX_NAME = 16_383;
 /** Returned by `stringEnd` for invalid input. */
 export const FAULT = -1;
 

@@ -213,6 +213,8 @@
               (br_if $stop (i32.eq (local.get $keys) (local.get $maxKeys)))
               (local.set $next (call $end (local.get $next) (local.get $to)))
               (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+              ;; A name that may be too long: MAX_NAME of window.ts, and its opening quote.
+              (br_if $stop (i32.gt_u (i32.sub (local.get $next) (local.get $i)) (i32.const 16384)))
               (local.set $seen (i32.or (local.get $seen) (i32.or
                 (i32.load offset=73728 (call $slot (i32.add (local.get $i) (i32.const 1)) (local.get $next)))
                 (select (i32.const 0x80000000) (i32.const 0) (global.get $escapes)))))

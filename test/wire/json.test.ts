@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { JsonError, type Scan, Scanner, type ScannerOptions, scan } from "../../src/wire/json.ts";
+import { MAX_NAME } from "../../src/wire/window.ts";
 import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 
@@ -391,8 +392,24 @@ t.test("an endlessly long number is refused, wherever it is", async (t) => {
   t.equal(read(`{"a":${"1".repeat(60_000)}}`).find("a")?.kind, "number");
 });
 
+t.test("names as long as the longest accepted one are parsed in linear time, however alike they are", async (t) => {
+  const text = (names: number) =>
+    `{${Array.from({ length: names }, (_, i) => `"${`${i}`.padStart(MAX_NAME, "n")}":1`).join()}}`;
+  const cost = (names: number) => {
+    const json = text(names);
+    const costs = [1, 2, 3].map(() => {
+      const { user } = process.cpuUsage();
+      JSON.parse(json);
+      return process.cpuUsage().user - user;
+    });
+    return Math.min(...costs);
+  };
+  // Longer names take a second instead of ten milliseconds.
+  t.ok(cost(2000) < 300_000);
+});
+
 t.test(
-  "a name of more than 64 KiB is refused, however the text is split, and one of exactly that length passes",
+  "a name of more than 16,383 bytes is refused, however the text is split, and one of exactly that length passes",
   async (t) => {
     const name = (bytes: number) =>
       "\\u0061"
@@ -401,15 +418,15 @@ t.test(
         .replace(/^[^\\]*/, (part) => "a".repeat(part.length));
     for (const around of ["{NAME:1}", '{"a":{"b":[{NAME:1}]}}']) {
       const text = (bytes: number) => Buffer.from(around.replace("NAME", () => `"${name(bytes)}"`));
-      for (const size of [1000, 65_536, 1 << 20]) {
+      for (const size of [1000, 16_380, 65_536, 1 << 20]) {
         const read = (bytes: Buffer) => {
           const scanner = new Scanner();
           for (let at = 0; at < bytes.length; at += size) scanner.push(bytes.subarray(at, at + size));
           return scanner.end();
         };
-        t.equal(read(text(65_536)).kind, "object");
-        for (const bytes of [65_537, 200_000])
-          t.throws(() => read(text(bytes)), { fault: "name", message: /^A name of more than 65536 bytes at byte/ });
+        t.equal(read(text(16_383)).kind, "object");
+        for (const bytes of [16_384, 65_537, 200_000])
+          t.throws(() => read(text(bytes)), { fault: "name", message: /^A name of more than 16383 bytes at byte/ });
       }
     }
   },
