@@ -1,4 +1,5 @@
 import { GatewayError } from "../core/errors.ts";
+import { MAX_NAME } from "../wire/window.ts";
 import type { Conversation } from "./conversation.ts";
 import { invalidField } from "./fields.ts";
 import { pathOfUse } from "./settings.ts";
@@ -25,7 +26,15 @@ function checkToolName(name: string | undefined, param: string): void {
     throw invalidField(param, `${param} has a name of more than ${MAX_TOOL_NAME} characters.`);
 }
 
-/** Checks the names of all tools, calls and choices, and their number in a choice. @throws GatewayError `invalid_field` with the client's own path */
+/** Checks the length of a call's id: it is looked up, as member names are. @throws GatewayError `invalid_field` */
+function checkCallId(id: string, param: string): void {
+  if (id.length > MAX_NAME) throw invalidField(param, `${param} has a call's id of more than ${MAX_NAME} characters.`);
+}
+
+/**
+ * Checks the names of all tools, calls and choices, their number in a choice, and the ids of calls.
+ * @throws GatewayError `invalid_field` with the client's own path
+ */
 export function checkToolNames(conversation: Conversation): void {
   const { tools, toolChoice, turns } = conversation;
   for (const tool of tools) {
@@ -36,6 +45,8 @@ export function checkToolNames(conversation: Conversation): void {
     for (const part of parts) {
       if (part.kind === "tool_call" || part.kind === "tool_result") checkToolName(part.name, part.at);
       if (part.kind === "tool_call") checkToolName(part.namespace, part.at);
+      if (part.kind === "tool_call") checkCallId(part.id, part.at);
+      if (part.kind === "tool_result") checkCallId(part.callId, part.at);
     }
   if (toolChoice?.mode === "named") checkToolName(toolChoice.name, pathOfUse(conversation, "tool_choice"));
   if (toolChoice?.mode !== "allowed") return;

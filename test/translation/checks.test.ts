@@ -1,6 +1,7 @@
 import t from "tap";
 import { checkHasTurns, checkToolNames, checkToolPairs } from "../../src/translation/checks.ts";
 import type { Part, Turn } from "../../src/translation/conversation.ts";
+import { MAX_NAME } from "../../src/wire/window.ts";
 
 const call = (id: string, at = `call ${id}`): Part => ({ kind: "tool_call", id, name: "f", arguments: "{}", at });
 const result = (callId: string, at = `result ${callId}`): Part => ({ kind: "tool_result", callId, parts: [], at });
@@ -91,4 +92,17 @@ t.test("a tool's name that no vendor accepts for its length is refused at its pl
       toolChoice: { mode: "auto" },
     } as never),
   );
+});
+
+t.test("the id of a call may be as long as a member's name, and a longer one names its place", async (t) => {
+  const check = (part: Part) => () =>
+    checkToolNames({ protocol: "p", task: "generate", stream: false, turns: turns([part]), tools: [], uses: [] });
+  for (const part of [call, result]) {
+    t.doesNotThrow(check(part("i".repeat(MAX_NAME), "at")));
+    t.throws(check(part("i".repeat(MAX_NAME + 1), "at")), {
+      code: "invalid_field",
+      param: "at",
+      message: "at has a call's id of more than 16383 characters.",
+    });
+  }
 });
