@@ -81,7 +81,7 @@ export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening
 export type { Feature, SupportTable } from "./translation/features.ts";
 export { Fields, invalidField, isObject, objectFields, requestFields } from "./translation/fields.ts";
 export { textOfFile } from "./translation/file-text.ts";
-export { callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
+export { CallPlace, callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
 export { png } from "./translation/png.ts";
 export {
   pathOfUse,

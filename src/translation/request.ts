@@ -63,6 +63,8 @@ export function* readRequestInSteps(received: ClientRequest, envelopes: Envelope
     step = withSyntaxErrors(() => steps.next());
   }
   const conversation = step.value;
+  // Before ids are looked up.
+  checkToolNames(conversation);
   yield;
   placeState(conversation);
   yield;
@@ -85,7 +87,6 @@ function checkConversation(conversation: Conversation): Conversation {
     checkHasTurns(conversation);
     checkToolPairs(conversation);
   }
-  checkToolNames(conversation);
   dropUnknownNamespaces(conversation);
   declareAssistantMedia(conversation);
   declareNeededTools(conversation);

@@ -49,7 +49,7 @@ t.test("names that a client or a provider makes up are shortened in refusals, no
   const refused = await send({ messages });
   t.equal(refused.status, 400);
   t.ok((await refused.text()).length < 3000);
-  const dropped = await send({ [`odd.${long.slice(0, 30_000)}`]: 1, stream: true });
+  const dropped = await send({ [`odd.${long.slice(0, 8000)}`]: 1, stream: true });
   t.equal(dropped.status, 200);
   t.equal(dropped.headers.get("gateway-dropped"), "odd.?");
   await t.rejects(dropped.text(), "the stream has no end");

@@ -3,6 +3,7 @@ import {
   asList,
   asObject,
   asText,
+  CallPlace,
   type Conversation,
   type FeatureUse,
   type Fields,
@@ -80,8 +81,8 @@ function readTools(body: Fields, conversation: Conversation): void {
 
 /** Decodes `messages`, a turn for each; a tool's result is the user's. @throws GatewayError with the message's path. */
 function* turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: FeatureUse[]): Steps<Turn[]> {
-  const reader = new ChatMessageReader(incoming, uses);
   const turns: Turn[] = [];
+  const reader = new ChatMessageReader(incoming, uses, new CallPlace(turns));
   for (const [n, value] of list.entries()) {
     turns.push(reader.turn(objectFields(value, `messages.${n}`, uses)));
     if (Steps.endsStep(n)) yield;
@@ -102,8 +103,9 @@ class ChatMessageReader {
   constructor(
     private readonly incoming: IncomingRequest,
     private readonly uses: FeatureUse[],
+    private readonly place: CallPlace,
   ) {
-    this.calls = new ChatCallReader(incoming, uses);
+    this.calls = new ChatCallReader(incoming, uses, place);
   }
 
   turn(message: Fields): Turn {
@@ -216,7 +218,7 @@ class ChatMessageReader {
   /** Returns the stored `reasoning_details` of a message whose client sent none back. */
   private recalledDetails(message: Fields): readonly unknown[] {
     const id = asText(asObject(asList(message.members["tool_calls"])[0])?.["id"]);
-    const state = id ? this.incoming.recall({ toString: () => reasoningKey(id) }) : undefined;
+    const state = id ? this.incoming.recall({ toString: () => `${reasoningKey(id)} ${this.place.key}` }) : undefined;
     return state ? asList(JSON.parse(state.data)) : [];
   }
 
@@ -386,6 +388,7 @@ class ChatCallReader {
   constructor(
     private readonly incoming: IncomingRequest,
     private readonly uses: FeatureUse[],
+    private readonly place: CallPlace,
   ) {}
 
   /** Returns the id of a result's call. */
@@ -416,7 +419,8 @@ class ChatCallReader {
     const name = inner.required("name");
     if (!clientId) this.addUnanswered(id, name);
     if (custom) this.custom.add(id);
-    const opaque = this.stateOn(entry, signature) ?? (idsWithState.has(id) ? undefined : this.incoming.recall(id));
+    const key = { toString: () => `${id} ${this.place.key}` };
+    const opaque = this.stateOn(entry, signature) ?? (idsWithState.has(id) ? undefined : this.incoming.recall(key));
     const text = inner.text(custom ? "input" : "arguments") ?? "";
     entry.declareUnread();
     return {

@@ -3,6 +3,7 @@ import {
   asObject,
   asText,
   type BlockKind,
+  CallPlace,
   type Citation,
   callIds,
   dropUndefined,
@@ -82,8 +83,12 @@ abstract class ChatDeltaWriter {
   private nextId: () => string = callIds("");
   /** Whether the client uses the older `functions`, which allow one call per response. */
   private readonly legacy: boolean;
+  /** The place of the answer's calls. */
+  private readonly place: string;
 
   constructor(protected readonly context: ResponseContext) {
+    const { tools, turns } = context.conversation;
+    this.place = tools.length > 0 ? new CallPlace(turns).key : "";
     this.legacy = Array.isArray(context.request["functions"]) && !Array.isArray(context.request["tools"]);
   }
 
@@ -227,7 +232,7 @@ abstract class ChatDeltaWriter {
   private callState(choice: WrittenChoice, call: string, opaque: Opaque): string {
     const callOpaque: Opaque = { ...opaque, on: { call } };
     addStateEntry(choice, callOpaque);
-    this.context.remember(call, opaque);
+    this.context.remember(`${call} ${this.place}`, opaque);
     return `,"extra_content":{"google":{"thought_signature":"${this.context.seal(callOpaque)}"}}`;
   }
 
@@ -314,7 +319,8 @@ abstract class ChatDeltaWriter {
   private rememberReasoning({ firstCall, thoughts }: WrittenChoice, details: readonly JsonObject[]): void {
     if (firstCall === undefined || !thoughts.some(({ opaque }) => opaque && opaque.on === undefined)) return;
     const data = JSON.stringify(details);
-    this.context.remember(reasoningKey(firstCall), { protocol: "openai-chat", kind: "reasoning_details", data });
+    const key = `${reasoningKey(firstCall)} ${this.place}`;
+    this.context.remember(key, { protocol: "openai-chat", kind: "reasoning_details", data });
   }
 
   private finishReason({ reason }: EventOf<"finish">, { hasRefusal }: WrittenChoice): string {

@@ -240,7 +240,7 @@ t.test("state on a call is read from the call, from beside it, or from the store
     { kind: "reasoning", redacted: true, opaque: state },
     { id: "a" },
   ]);
-  const recall = (id: string) => (id === "a" ? state : undefined);
+  const recall = (key: { toString(): string }) => (`${key}`.startsWith("a ") ? state : undefined);
   t.match(read({ messages: [{ role: "assistant", tool_calls: [call] }] }, { recall }).turns[0]?.parts, [
     { opaque: state },
   ]);

@@ -3,8 +3,10 @@ import OpenAI from "openai";
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
+import type { Conversation, Turn } from "../../../../src/translation/conversation.ts";
 import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
+import type { JsonObject } from "../../../../src/wire/values.ts";
 import { runLinear } from "../../../support/linear-work.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
@@ -286,9 +288,8 @@ t.test("the vendor's details about the end are declared lost, except for a refus
 });
 
 /** The parts of the assistant's message that a client sends back as it got it. */
-const back = (message: Message, recall?: (id: string) => Opaque | undefined) =>
-  runAtOnce(chat.request.decode(asked({ model: "m", messages: [message] }, recall ? { recall } : {}))).turns[0]
-    ?.parts ?? [];
+const back = (message: Message) =>
+  runAtOnce(chat.request.decode(asked({ model: "m", messages: [message] }))).turns[0]?.parts ?? [];
 
 t.test("reasoning is returned with its state, from the whole and from what the SDK accumulated", async (t) => {
   const redacted: Opaque = { ...signature, kind: "redacted", data: "xyz" };
@@ -347,19 +348,45 @@ t.test("state on a call is on the call, beside it, and in the store", async (t) 
   const message = whole(events, to).choices[0]?.message as Message;
   t.match(message.tool_calls, [{ id: "a", extra_content: { google: { thought_signature: seal(on) } } }, { id: "b" }]);
   t.same(message.reasoning_details, [{ type: "reasoning.encrypted", data: seal(on), format: "gw1", index: 0 }]);
-  t.same(to.kept.get("a"), opaque);
+  t.match([...to.kept], [[/^a /, opaque]]);
   t.match(back(message), [
     { kind: "reasoning", opaque: on },
     { id: "a", opaque: on },
     { id: "b", opaque: undefined },
   ]);
-  const { reasoning_details: _, ...bare } = message;
-  const stripped = { ...bare, tool_calls: message.tool_calls?.map(({ extra_content: _, ...call }) => call) } as Message;
-  t.match(
-    back(stripped, (id) => to.kept.get(id)),
-    [{ id: "a", opaque }, { id: "b" }],
-  );
 });
+
+t.test(
+  "state that a client strips comes back in its own conversation, though others have calls of its id",
+  async (t) => {
+    const system: Turn = { role: "system", at: "", parts: [{ kind: "text", text: "Today is Sunday.", at: "" }] };
+    const kept = new Map<string, Opaque>();
+    for (const text of ["one", "two"]) {
+      const question: Turn = { role: "user", at: "", parts: [{ kind: "text", text, at: "" }] };
+      const conversation: Conversation = {
+        ...{ protocol: "openai-chat", task: "generate", stream: false, uses: [] },
+        turns: [system, question],
+        tools: [{ kind: "function", name: "get", at: "" }],
+      };
+      const to = context({}, { conversation, remember: (key, state) => void kept.set(key, state) });
+      const opaque: Opaque = { protocol: "gemini", account: "acme", kind: "thoughtSignature", data: text };
+      whole([start, ...callBlock(0, "functions.get:0", "{}", { opaque }), ...end("tool_calls")], to);
+    }
+    const call = { id: "functions.get:0", type: "function", function: { name: "get", arguments: "{}" } };
+    const stateAfter = (...before: JsonObject[]) => {
+      const messages = [...before, { role: "assistant", tool_calls: [call] }];
+      const recall = (key: { toString(): string }) => kept.get(`${key}`);
+      const [part] =
+        runAtOnce(chat.request.decode(asked({ model: "m", messages }, { recall }))).turns.at(-1)?.parts ?? [];
+      return part?.kind === "tool_call" ? part.opaque?.data : part;
+    };
+    for (const content of ["one", "two"]) {
+      t.equal(stateAfter({ role: "system", content: "Today is Monday." }, { role: "user", content }), content);
+      t.equal(stateAfter({ role: "user", content }, { role: "user", content: "and" }), undefined);
+    }
+    t.equal(stateAfter({ role: "user", content: "three" }), undefined);
+  },
+);
 
 t.test("state on a text is returned before that text, or after it where it was after it", async (t) => {
   const opaque: Opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig" };
