@@ -1,24 +1,33 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Frame } from "../wire/frame.ts";
-import { splitIntoFrames } from "./answer-frames.ts";
+import { splitInGroups } from "./answer-frames.ts";
 import type { Head } from "./head.ts";
 import { runStages, type Stage } from "./stage.ts";
 
+/** Frames after which other work gets a turn: stages look at each. */
+const FRAMES_A_TURN = 4096;
+
 /**
- * Makes `head.readBody` return the response as these stages leave it: all frames are then passed through them at once, and one
- * stage that emits the result replaces them. Of a response that breaks off they see what arrived, as it may have to be paid.
+ * Makes `head.readBody` return the response as these stages leave it: all frames are then passed through them, in several turns
+ * of the event loop where there are many, and one stage that emits the result replaces them. Of a response that breaks off they see
+ * what arrived, as it may have to be paid.
  * @param stages of the plugins so far; more may follow
  */
 export function readThroughStages(head: Head, stages: Stage[]): void {
   const { readBody } = head;
   if (!readBody) return;
   const readThrough = async (limit: number): Promise<Buffer> => {
-    const bytes = await readBody(limit).catch((thrown: unknown) => {
-      showReceived(head, stages);
+    const bytes = await readBody(limit).catch(async (thrown: unknown) => {
+      await showReceived(head, stages);
       throw thrown;
     });
     const frames: Frame[] = [];
-    for (const frame of splitIntoFrames(bytes, (head.translated ?? head).framing, head.maxFrame))
-      runStages(stages, frame, frames);
+    head.isReading = true;
+    try {
+      await runAll(stages, splitInGroups(bytes, (head.translated ?? head).framing, head.maxFrame), frames);
+    } finally {
+      head.isReading = false;
+    }
     stages.splice(0, stages.length, (frame) => (frame.kind === "end" ? frames : []));
     const pieces = frames.map((frame) => frame.bytes).filter((piece) => piece.length > 0);
     return pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
@@ -27,13 +36,23 @@ export function readThroughStages(head: Head, stages: Stage[]): void {
 }
 
 /** Passes what has arrived of a response that broke off through stages, once; nobody gets what they make of it. */
-function showReceived(head: Head, stages: readonly Stage[]): void {
+async function showReceived(head: Head, stages: readonly Stage[]): Promise<void> {
   const { received } = head;
   head.received = undefined;
   if (!received) return;
   try {
-    for (const frame of received()) runStages(stages, frame, []);
+    await runAll(stages, [received()], []);
   } catch {
     // The reason why it broke off is reported, not what that did to a stage.
   }
+}
+
+/** Passes all frames through stages, which look at each: after many of them other work gets a turn. */
+async function runAll(stages: readonly Stage[], groups: Iterable<readonly Frame[]>, out: Frame[]): Promise<void> {
+  let n = 0;
+  for (const group of groups)
+    for (const frame of group) {
+      if (++n % FRAMES_A_TURN === 0) await nextTurn();
+      runStages(stages, frame, out);
+    }
 }

@@ -1,11 +1,9 @@
-import { splitterOf } from "../core/answer-frames.ts";
+import { splitInGroups } from "../core/answer-frames.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
-import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
-import { SseSplitter } from "../wire/sse.ts";
 import {
   type ClientTranslation,
   type EncodedFrame,
@@ -21,7 +19,7 @@ import type { Event } from "./events.ts";
 import { toClientError } from "./faults.ts";
 import { Framing } from "./framing.ts";
 import { callIdsOf, NameRestorer } from "./restore-names.ts";
-import { forEachEvent, LARGE_BODY_BYTES, piecesOfText, type Steps } from "./steps.ts";
+import { endsStep, forEachEvent, LARGE_BODY_BYTES, piecesOfText, type Steps } from "./steps.ts";
 import { weightOf } from "./weight.ts";
 import { ResponseUnwrapper, type WrapKind } from "./wrap.ts";
 
@@ -185,7 +183,9 @@ export function* decodeWhole(
 ): Steps<Event[]> {
   const { from, source } = translation;
   const { decoder, decode } = from.translation.response;
-  const steps = framing ? decodeFrames(decoder(source), bytes, splitterOf(framing, maxFrame)) : decode(bytes, source);
+  const steps = framing
+    ? decodeFrames(decoder(source), splitInGroups(bytes, framing, maxFrame))
+    : decode(bytes, source);
   const decoded = yield* asUpstreamInvalid(steps);
   const restorer = new WholeRestorer(translation);
   yield* forEachEvent(cutEvents(decoded, LARGE_BODY_BYTES), (event) => restorer.add(event));
@@ -266,15 +266,15 @@ export function* encodeWholeAsStream(
   return [...frames, ...framing.close()];
 }
 
-function* decodeFrames(decoder: ResponseDecoder, bytes: Buffer, splitter: SseSplitter | ArraySplitter): Steps<Event[]> {
+function* decodeFrames(decoder: ResponseDecoder, groups: Iterable<readonly Frame[]>): Steps<Event[]> {
   const out: Event[] = [];
-  for (let start = 0; start < bytes.length; start += LARGE_BODY_BYTES) {
-    if (start > 0) yield;
-    for (const frame of splitter.push(bytes.subarray(start, start + LARGE_BODY_BYTES))) decoder.frame(frame, out);
-  }
-  const remainder = splitter.end();
-  if (remainder) decoder.frame(new Frame(splitter instanceof SseSplitter ? "event" : "element", remainder), out);
-  decoder.end(out);
+  let n = 0;
+  for (const group of groups)
+    for (const frame of group) {
+      if (frame.kind === "end") decoder.end(out);
+      else decoder.frame(frame, out);
+      if (endsStep(n++)) yield;
+    }
   return out;
 }
 

@@ -1,5 +1,5 @@
 import t from "tap";
-import { splitIntoFrames } from "../../src/core/answer-frames.ts";
+import { splitIntoFrames, splitReceived } from "../../src/core/answer-frames.ts";
 
 const shown = (text: string, framing?: "sse" | "array") =>
   splitIntoFrames(Buffer.from(text), framing).map(({ kind, bytes }) => [kind, bytes.toString()]);
@@ -27,3 +27,18 @@ t.test("a frame that is too large is the provider's fault", async (t) => {
   for (const framing of ["sse", "array"] as const)
     t.throws(() => splitIntoFrames(bytes, framing), { code: "upstream_invalid" });
 });
+
+t.test(
+  "a response of very many frames is the provider's fault: each takes a hundred times its bytes in memory",
+  async (t) => {
+    for (const [framing, text] of [
+      ["sse", "a\n\n".repeat(600_000)],
+      ["array", `[${"1,".repeat(600_000)}1]`],
+    ] as const) {
+      const bytes = Buffer.from(text);
+      t.throws(() => splitIntoFrames(bytes, framing), { code: "upstream_invalid" });
+      t.throws(() => splitReceived(bytes, framing), { message: "The answer has more than 500000 events." });
+      t.ok(splitIntoFrames(bytes.subarray(0, bytes.length / 2), framing).length > 300_000);
+    }
+  },
+);

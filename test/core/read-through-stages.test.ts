@@ -4,6 +4,7 @@ import type { Head } from "../../src/core/head.ts";
 import { readThroughStages } from "../../src/core/read-through-stages.ts";
 import { runStages, type Stage } from "../../src/core/stage.ts";
 import { Frame } from "../../src/wire/frame.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
 const headOf = (text: string, more: Partial<Head> = {}): Head =>
@@ -94,5 +95,33 @@ t.test("of a response that breaks off the stages see what arrived, once, and its
     await t.rejects(whole(head), { message: "left" });
     await t.rejects(whole(head), { message: "left" });
     t.same(seen, kinds);
+  }
+});
+
+t.test("other work gets turns while a response of many frames passes through the stages", async (t) => {
+  const frames = 20_000;
+  const bytes = Buffer.from("data: 1\n\n".repeat(frames));
+  for (const readBody of [async () => bytes, () => Promise.reject(new Error("left"))]) {
+    let turns = 0;
+    let seen = 0;
+    let isReading: boolean | undefined;
+    const head: Head = { status: 200, headers: new HeaderList(), framing: "sse", readBody };
+    head.received = () => splitReceived(bytes, "sse");
+    const stages: Stage[] = [];
+    readThroughStages(head, stages);
+    stages.push(() => {
+      isReading = head.isReading;
+      if (seen++ === 0)
+        setImmediate(function count() {
+          turns++;
+          if (seen < frames) setImmediate(count);
+        });
+    });
+    const read = await head.readBody?.(1e9).catch(() => undefined);
+    t.ok(turns >= 4, `${turns} turns`);
+    t.ok(seen >= frames);
+    if (read) t.same(read, bytes);
+    if (read) t.equal(isReading, true, "this is not the plugin's time");
+    t.notOk(head.isReading);
   }
 });
