@@ -90,21 +90,25 @@ function piecesOf(model: string, input: ScriptInput<unknown>): string[] {
 /** Splits a text into pieces of whole words, about 200 at most for any length. */
 function splitWords(text: string): string[] {
   const size = text.length / 200;
+  const wordEnd = /\S(?=\s|$)/g;
   const pieces: string[] = [];
-  let piece = "";
-  for (const [word] of text.matchAll(/\s*\S+|\s+/g)) {
-    piece += word;
-    if (piece.length < size) continue;
-    pieces.push(piece);
-    piece = "";
+  // Searched only where a piece may end: a match for each word takes half a second for some millions.
+  for (let start = 0; start < text.length; ) {
+    wordEnd.lastIndex = start + Math.max(0, Math.ceil(size) - 1);
+    const end = wordEnd.test(text) ? wordEnd.lastIndex : text.length;
+    pieces.push(text.slice(start, end));
+    start = end;
   }
-  return piece === "" ? pieces : [...pieces, piece];
+  return pieces;
 }
+
+/** Maximum number of stop sequences, as each is searched in the whole text. Vendors accept four or five. */
+const MAX_STOPS = 16;
 
 function applyStop<Tool>(script: DemoScript<Tool>, stop: readonly string[] = []): DemoScript<Tool> {
   if (script.end !== "whole") return script;
   const text = script.pieces.join("");
-  const matches = stop.filter((sequence) => sequence !== "" && text.includes(sequence));
+  const matches = stop.slice(0, MAX_STOPS).filter((sequence) => sequence !== "" && text.includes(sequence));
   const [first] = matches.sort((a, b) => text.indexOf(a) - text.indexOf(b));
   return first === undefined
     ? script
@@ -160,45 +164,83 @@ export const demoPause = (script: DemoScript<unknown>, n: number): number =>
   n === 0 ? script.wait.first : script.wait.between;
 
 /** Returns a value that roughly fits a JSON Schema: first choices, required members, small numbers. */
-export function sampleOf(schema: unknown, root: unknown = schema, depth = 0): unknown {
-  const rules = asObject(schema);
-  if (!rules || depth > 6) return {};
-  for (const key of ["const", "default", "example"]) if (rules[key] !== undefined) return rules[key];
-  const choices = asList(rules["enum"]);
-  if (choices.length > 0) return choices[0];
-  const reference = asText(rules["$ref"]);
-  if (reference !== undefined) return sampleOf(resolve(root, reference), root, depth + 1);
-  for (const key of ["anyOf", "oneOf", "allOf"]) {
-    const first = asList(rules[key]).find((choice) => asObject(choice)?.["type"] !== "null");
-    if (first !== undefined) return sampleOf(first, root, depth + 1);
-  }
-  return sampleOfType(rules, root, depth);
-}
+export const sampleOf = (schema: unknown): unknown => new Sampler(schema).sample(schema);
 
-function sampleOfType(rules: JsonObject, root: unknown, depth: number): unknown {
-  const typeName = asList(rules["type"]).find((type) => type !== "null") ?? rules["type"];
-  // Some protocols write the types in uppercase.
-  switch (asText(typeName)?.toLowerCase()) {
-    case "string":
-      return sampleText(rules);
-    case "number":
-    case "integer":
-      return typeof rules["minimum"] === "number" ? rules["minimum"] : 1;
-    case "boolean":
-      return true;
-    case "array":
-      return Array.from({ length: Math.min(5, Math.max(1, Number(rules["minItems"] ?? 1))) }, () =>
-        sampleOf(rules["items"], root, depth + 1),
-      );
-    case "null":
-      return null;
-    default: {
-      const members = asObject(rules["properties"]) ?? {};
-      const names = asList(rules["required"]).length > 0 ? asList(rules["required"]) : Object.keys(members);
-      return Object.fromEntries(
-        names.map((name) => [String(name), sampleOf(ownProperty(members, String(name)), root, depth + 1)]),
-      );
+/** Maximum characters of a sample, roughly, and those that a value costs. */
+const MAX_SAMPLE = 100_000;
+const VALUE_COST = 20;
+
+/** Makes a sample. A schema that refers to itself a few times at each level has more values than fit into memory. */
+class Sampler {
+  private left = MAX_SAMPLE;
+
+  constructor(private readonly root: unknown) {}
+
+  sample(schema: unknown, depth = 0): unknown {
+    const rules = asObject(schema);
+    this.left -= VALUE_COST;
+    if (!rules || depth > 6 || this.left < 0) return {};
+    const given = [...["const", "default", "example"].map((key) => rules[key]), asList(rules["enum"])[0]];
+    const first = given.find((value) => value !== undefined);
+    if (first !== undefined) {
+      this.left -= JSON.stringify(first).length;
+      return first;
     }
+    const reference = asText(rules["$ref"]);
+    if (reference !== undefined) {
+      this.left -= reference.length;
+      return this.sample(resolve(this.root, reference), depth + 1);
+    }
+    for (const key of ["anyOf", "oneOf", "allOf"]) {
+      const choice = this.firstOf(rules[key], (each) => asObject(each)?.["type"] !== "null");
+      if (choice !== undefined) return this.sample(choice, depth + 1);
+    }
+    return this.sampleOfType(rules, depth);
+  }
+
+  private sampleOfType(rules: JsonObject, depth: number): unknown {
+    const typeName = this.firstOf(rules["type"], (type) => type !== "null") ?? rules["type"];
+    // Some protocols write the types in uppercase.
+    switch (asText(typeName)?.toLowerCase()) {
+      case "string": {
+        const text = sampleText(rules);
+        this.left -= text.length;
+        return text;
+      }
+      case "number":
+      case "integer":
+        return typeof rules["minimum"] === "number" ? rules["minimum"] : 1;
+      case "boolean":
+        return true;
+      case "array":
+        return Array.from({ length: Math.min(5, Math.max(1, Number(rules["minItems"] ?? 1))) }, () =>
+          this.sample(rules["items"], depth + 1),
+        );
+      case "null":
+        return null;
+      default:
+        return this.sampleOfObject(rules, depth);
+    }
+  }
+
+  private sampleOfObject(rules: JsonObject, depth: number): unknown {
+    const members = asObject(rules["properties"]) ?? {};
+    const required = asList(rules["required"]);
+    const sampled: [string, unknown][] = [];
+    for (const each of required.length > 0 ? required : Object.keys(members)) {
+      const name = String(each);
+      this.left -= name.length;
+      if (this.left < 0) break;
+      sampled.push([name, this.sample(ownProperty(members, name), depth + 1)]);
+    }
+    return Object.fromEntries(sampled);
+  }
+
+  private firstOf(list: unknown, isWanted: (value: unknown) => boolean): unknown {
+    const values = asList(list);
+    const index = values.findIndex(isWanted);
+    this.left -= index < 0 ? values.length : index;
+    return values[index];
   }
 }
 

@@ -48,13 +48,13 @@ export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: Demo
 }
 
 function answerRequest(protocol: Protocol, request: DemoRequest, id: string, extra: DemoExtra): DemoAnswer {
-  const ownAnswer = extra.image || extra.callState ? undefined : protocol.demo?.(request);
-  if (ownAnswer) return ownAnswer;
-  const fault = demoFault(request.model, request.streaming);
-  if (fault) return encodeDemoError(protocol, fault, id);
-  const codec = clientTranslationOf(protocol);
-  if (!codec) throw new Error(`The protocol ${protocol.name} has neither a translation nor a demo of its own.`);
   try {
+    const ownAnswer = extra.image || extra.callState ? undefined : protocol.demo?.(request);
+    if (ownAnswer) return ownAnswer;
+    const fault = demoFault(request.model, request.streaming);
+    if (fault) return encodeDemoError(protocol, fault, id);
+    const codec = clientTranslationOf(protocol);
+    if (!codec) throw new Error(`The protocol ${protocol.name} has neither a translation nor a demo of its own.`);
     const conversation = decodeAnswered(protocol, codec, request);
     if (conversation.task === "count") return answerCount(protocol, conversation);
     refuseUnsupported(conversation);

@@ -58,11 +58,32 @@ t.test("an answer ends before the first matching stop sequence, or at its limit 
   t.equal(uses("cut", { stop: ["will"] }).stopped, undefined, "an interruption takes precedence");
 });
 
+t.test("few stop sequences are looked for: each takes a search of the whole text", async (t) => {
+  const stop = Array.from({ length: 20_000 }, (_, i) => `stop${i}`);
+  const text = `${"word ".repeat(100_000)}stop15 stop16`;
+  const began = process.cpuUsage();
+  t.equal(uses("echo", { text, stop }).stopped, "stop1", "the first that occurs");
+  t.equal(uses("echo", { text, stop: stop.slice(15) }).stopped, "stop15");
+  t.equal(uses("echo", { text, stop: stop.toReversed() }).stopped, undefined);
+  const { user } = process.cpuUsage(began);
+  t.ok(user < 500_000, `${user / 1000} ms`);
+});
+
 t.test("a long text comes in a limited number of pieces", async (t) => {
   const text = "word ".repeat(20_000);
   const { pieces } = uses("echo", { text });
   t.equal(pieces.join(""), text);
   t.ok(pieces.length <= 201, `${pieces.length} pieces`);
+});
+
+t.test("a text of millions of words is split as fast as a short one", async (t) => {
+  const text = "word ".repeat(3_000_000);
+  const began = process.cpuUsage();
+  const { pieces } = uses("echo", { text });
+  const { user } = process.cpuUsage(began);
+  t.ok(pieces.length > 100);
+  // A match for each word takes half a second and more.
+  t.ok(user < 250_000, `${user / 1000} ms`);
 });
 
 t.test("tool calls the first tool, answers with its result, and reports when there is none", async (t) => {
@@ -161,4 +182,21 @@ t.test("generated samples match their schema", async (t) => {
 t.test("a sample of a recursive schema is finite", async (t) => {
   const schema = { type: "object", properties: { next: { $ref: "#" } } };
   t.match(JSON.stringify(sampleOf(schema)), /^\{"next":/);
+});
+
+t.test("a sample is short, however often the schema refers to itself or repeats what is long", async (t) => {
+  const names = Array.from({ length: 300 }, (_, i) => `p${i}`);
+  const all = (value: object) => Object.fromEntries(names.map((name) => [name, value]));
+  const long = "x".repeat(50_000);
+  for (const schema of [
+    { properties: all({ $ref: "#" }) },
+    { properties: all({ type: "array", minItems: 5, items: { $ref: "#" } }) },
+    { properties: all({ $ref: "#/long" }), long: { default: long } },
+    { properties: all({ $ref: "#/long" }), long: { enum: [long] } },
+    { properties: all({ $ref: "#/long" }), long: { properties: { [long]: { type: "null" } } } },
+  ]) {
+    const sample = sampleOf(schema) as object;
+    t.ok(JSON.stringify(sample).length < 200_000, `${JSON.stringify(sample).length} characters`);
+    t.equal(Object.keys(sample)[0], "p0");
+  }
 });

@@ -10,17 +10,28 @@ import {
   demoScript,
   demoTokens,
   demoWhole,
+  GatewayError,
 } from "model-gateway/protocol";
 
 const DEFAULT_DIMENSIONS = 64;
 const MAX_DIMENSIONS = 4096;
+/** Maximum numbers in one response: all are made in one turn of the event loop. */
+const MAX_NUMBERS = 2 ** 18;
 
-/** Returns the demo provider's embeddings: vectors of length 1 that are the same for the same text. */
+/**
+ * Returns the demo provider's embeddings: vectors of length 1 that are the same for the same text.
+ * @throws GatewayError `invalid_field` for too many
+ */
 export function demo(request: DemoRequest): DemoAnswer | undefined {
   if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};
   const inputs = inputsOf(body["input"]);
   const dimensions = Math.min(MAX_DIMENSIONS, asCount(body["dimensions"]) || DEFAULT_DIMENSIONS);
+  if (inputs.length * dimensions > MAX_NUMBERS)
+    throw new GatewayError("invalid_field", {
+      message: `input: the demo provider gives ${MAX_NUMBERS} numbers at most, and not ${inputs.length} vectors of ${dimensions}.`,
+      param: "input",
+    });
   const data = inputs.map((input, index) => {
     const vector = vectorOf(input.text, dimensions);
     const embedding =
@@ -49,8 +60,9 @@ function inputsOf(input: unknown): { text: string; tokens: number }[] {
 
 function vectorOf(text: string, dimensions: number): Float32Array {
   const vector = new Float32Array(dimensions);
+  const seed = hash("sha256", text, "hex");
   for (let at = 0; at < dimensions; at += 32) {
-    const noise = Buffer.from(hash("sha256", `${at} ${text}`, "hex"), "hex");
+    const noise = Buffer.from(hash("sha256", `${at} ${seed}`, "hex"), "hex");
     for (let i = 0; i < 32 && at + i < dimensions; i++) vector[at + i] = ((noise[i] as number) - 127.5) / 127.5;
   }
   const length = Math.hypot(...vector);

@@ -316,3 +316,17 @@ t.test("texts that share words are similar, and the same text is identical", asy
   t.same(embedding("The cat sat on the mat"), cat);
   t.ok(likeness(cat, embedding("the CAT on a mat!")) > likeness(cat, embedding("quarterly revenue grew")));
 });
+
+t.test("very many texts to embed are refused, and of a long one the start is read, as at the vendor", async (t) => {
+  const batch = (count: number) =>
+    fetch(`${baseUrl}v1beta/models/echo:batchEmbedContents`, {
+      method: "POST",
+      body: JSON.stringify({ requests: Array(count).fill({ content: { parts: [{ text: "a" }] } }) }),
+    });
+  const refused = await batch(1000);
+  t.equal(refused.status, 400);
+  t.match(await refused.json(), { error: { message: /at most 100 requests/ } });
+  const answered = (await (await batch(100)).json()) as { embeddings: unknown[] };
+  t.equal(answered.embeddings.length, 100);
+  t.same(embedding("word ".repeat(1_000_000), 8), embedding("word ".repeat(10_000), 8));
+});

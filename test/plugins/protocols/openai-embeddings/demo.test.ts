@@ -42,3 +42,16 @@ t.test("token lists are accepted too", async (t) => {
   t.equal(dataOf([[1, 2, 3], [4]]).data.length, 2);
   t.same(dataOf([]).data, []);
 });
+
+t.test("too many vectors at once are refused, and a long text takes no longer for many dimensions", async (t) => {
+  const answerOf = (members: object) => demoOf(protocol, "/v1/embeddings", { model: "echo", ...members });
+  const refused = answerOf({ input: Array(100_000).fill("a"), dimensions: 4096 });
+  t.equal(refused.status, 400);
+  t.match(JSON.parse(String(refused.frames[0]?.bytes)), {
+    error: { param: "input", message: /100000 vectors of 4096/ },
+  });
+  t.equal(answerOf({ input: Array(2048).fill("a") }).status, 200);
+  const began = process.cpuUsage();
+  t.equal(answerOf({ input: "a".repeat(5_000_000), dimensions: 4096 }).status, 200);
+  t.ok(process.cpuUsage(began).user < 1_000_000);
+});
