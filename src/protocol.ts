@@ -80,8 +80,7 @@ export { estimateRequestTokens } from "./translation/estimate.ts";
 export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
 export type { Feature, SupportTable } from "./translation/features.ts";
 export { Fields, invalidField, isObject, objectFields, requestFields } from "./translation/fields.ts";
-export { textOfFile } from "./translation/file-text.ts";
-export { CallPlace, callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
+export { callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
 export { png } from "./translation/png.ts";
 export {
   pathOfUse,

@@ -156,7 +156,7 @@ export interface IncomingRequest {
   /** Reports whether a string looks like one of the gateway's envelopes. */
   isEnvelope(text: string): boolean;
   /**
-   * Returns an envelope kept for a client whose protocol has no place for it, by call id and CallPlace, or by PrefixKey and TextKey; a
+   * Returns an envelope kept for a client whose protocol has no place for it, by call id and place, or by PrefixKey and TextKey; a
    * fallback only. The key is not converted to a string where nothing is kept.
    */
   recall(key: { toString(): string }): Opaque | undefined;

@@ -1,18 +1,29 @@
-import type { Media } from "./conversation.ts";
+import type { Conversation, Part } from "./conversation.ts";
 
-const CHARSET = /;\s*charset="?([\w.:-]+)/i;
+const CHARSET = /^(text\/[^;]*);(?:.*;)?\s*charset="?([\w.:-]+)"?.*$/is;
+const ALIKE = /^(?:utf-?8|us-ascii)$/i;
 
-/**
- * Returns the text of a text file, in UTF-8 unless its type names another character set. Undefined for other files, and for bytes
- * that are no such text.
- */
-export function textOfFile({ media, source, mime }: Media): string | undefined {
-  if (media !== "file") return undefined;
-  if ("text" in source) return source.text;
-  if (!("base64" in source) || !mime?.startsWith("text/")) return undefined;
+/** Rewrites text files in another character set that their type names to UTF-8: most vendors read a text in no other one. */
+export function rewriteTextFiles({ turns }: Conversation): void {
+  for (const { parts } of turns) rewriteIn(parts);
+}
+
+function rewriteIn(parts: readonly Part[]): void {
+  for (const part of parts) {
+    if (part.kind === "tool_result") rewriteIn(part.parts);
+    if (part.kind !== "media" || part.media !== "file" || !("base64" in part.source)) continue;
+    const [, mime = "", charset = "utf-8"] = CHARSET.exec(part.mime ?? "") ?? [];
+    const text = ALIKE.test(charset) ? undefined : decode(part.source.base64, charset);
+    if (text === undefined) continue;
+    part.source = { base64: Buffer.from(text).toString("base64") };
+    part.mime = mime.trim();
+  }
+}
+
+/** Returns a text; undefined where the bytes are none in that character set, or it is unknown. */
+function decode(base64: string, charset: string): string | undefined {
   try {
-    const decoder = new TextDecoder(CHARSET.exec(mime)?.[1] ?? "utf-8", { fatal: true, ignoreBOM: true });
-    return decoder.decode(Buffer.from(source.base64, "base64"));
+    return new TextDecoder(charset, { fatal: true }).decode(Buffer.from(base64, "base64"));
   } catch {
     return undefined;
   }

@@ -79,6 +79,17 @@ export class TextKey {
     return `media:${hash("sha256", base64, "base64url")}`;
   }
 
+  /**
+   * Returns the key of an answer's place: of the conversation's first turn that is no instruction, and the last one before the
+   * answer. Some vendors' ids of calls occur in every conversation (`functions.name:0`).
+   */
+  static ofPlace(turns: readonly Turn[]): string {
+    const first = turns.find(({ role }) => role !== "system" && role !== "developer");
+    const texts = [first, turns.at(-1)].map((turn) => lastText(turn?.parts ?? []));
+    const tails = texts.map((text) => `${text.length} ${text.slice(-TURN_TAIL)}`);
+    return hash("sha256", tails.join("\n"), "base64url");
+  }
+
   add(text: string): this {
     this.length += text.length;
     this.tail = text.length >= TAIL ? text.slice(-TAIL) : (this.tail + text).slice(-TAIL);
@@ -92,31 +103,6 @@ export class TextKey {
 
 /** Characters of a turn that identify it among others. */
 const TURN_TAIL = 1024;
-
-/**
- * The place of an answer's calls: the conversation's first turn that is no instruction, and the last one before the answer. Some
- * vendors' ids of calls occur in every conversation (`functions.name:0`).
- */
-export class CallPlace {
-  private count = -1;
-  private digest = "";
-
-  /** @param turns those before the answer; they may grow at their end */
-  constructor(private readonly turns: readonly Turn[]) {}
-
-  /** The key of an answer to all turns so far. */
-  get key(): string {
-    const { turns } = this;
-    if (this.count !== turns.length) {
-      this.count = turns.length;
-      const first = turns.find(({ role }) => role !== "system" && role !== "developer");
-      const texts = [first, turns.at(-1)].map((turn) => lastText(turn?.parts ?? []));
-      const tails = texts.map((text) => `${text.length} ${text.slice(-TURN_TAIL)}`);
-      this.digest = hash("sha256", tails.join("\n"), "base64url");
-    }
-    return this.digest;
-  }
-}
 
 function lastText(parts: readonly Part[]): string {
   const last = parts.findLast(({ kind }) => kind === "text" || kind === "tool_result");

@@ -19,6 +19,7 @@ import type { Envelopes } from "./envelope.ts";
 import type { Opaque } from "./events.ts";
 import type { Feature } from "./features.ts";
 import { RAW_REQUEST_MEMBERS } from "./fields.ts";
+import { rewriteTextFiles } from "./file-text.ts";
 import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
 import { dropUnknownNamespaces } from "./namespaces.ts";
@@ -65,6 +66,7 @@ export function* readRequestInSteps(received: ClientRequest, envelopes: Envelope
   const conversation = step.value;
   // Before ids are looked up.
   checkToolNames(conversation);
+  rewriteTextFiles(conversation);
   yield;
   placeState(conversation);
   yield;

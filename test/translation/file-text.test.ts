@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Media } from "../../src/translation/conversation.ts";
-import { textOfFile } from "../../src/translation/file-text.ts";
+import type { Media, Part } from "../../src/translation/conversation.ts";
+import { rewriteTextFiles } from "../../src/translation/file-text.ts";
 
 const file = (bytes: Buffer | string, mime?: string, more: Partial<Media> = {}): Media => ({
   ...{ kind: "media", at: "x", media: "file", source: { base64: Buffer.from(bytes).toString("base64") } },
@@ -9,28 +9,37 @@ const file = (bytes: Buffer | string, mime?: string, more: Partial<Media> = {}):
 });
 const latin = Buffer.from("t\xe4xt", "latin1");
 
-t.test("a text file is read in the character set that its type names, else in UTF-8", async (t) => {
-  for (const [part, text] of [
-    [file("täxt", "text/plain"), "täxt"],
-    [file("# täxt", "text/markdown; charset=UTF-8"), "# täxt"],
-    [file(latin, "text/plain; charset=iso-8859-1"), "täxt"],
-    [file(latin, 'text/csv;header=present; Charset="windows-1252"'), "täxt"],
-    [file(Buffer.from("täxt", "utf16le"), "text/plain; charset=utf-16le"), "täxt"],
-    [file("", "text/plain"), ""],
-    [file("", undefined, { source: { text: "words" } }), "words"],
+/** Returns type and text of a file once its conversation has been rewritten. */
+function rewritten(part: Media, around: (part: Media) => Part = (same) => same): [string | undefined, string] {
+  const turns = [{ role: "user" as const, at: "", parts: [around(part)] }];
+  rewriteTextFiles({ protocol: "p", task: "generate", stream: false, turns, tools: [], uses: [] });
+  return [part.mime, "base64" in part.source ? Buffer.from(part.source.base64, "base64").toString() : "none"];
+}
+
+t.test("a text file in a character set that its type names becomes UTF-8, also in a tool's result", async (t) => {
+  for (const [part, mime] of [
+    [file(latin, "text/plain; charset=iso-8859-1"), "text/plain"],
+    [file(latin, 'text/csv;header=present; Charset="windows-1252"'), "text/csv"],
+    [file(Buffer.from("täxt", "utf16le"), "text/markdown;charset=UTF-16LE"), "text/markdown"],
   ] as const)
-    t.equal(textOfFile(part), text, `${part.mime}`);
+    t.same(rewritten(part), [mime, "täxt"]);
+  const result = (part: Media): Part => ({ kind: "tool_result", callId: "c", at: "", parts: [part] });
+  t.same(rewritten(file(latin, "text/plain; charset=latin1"), result), ["text/plain", "täxt"]);
 });
 
-t.test("what is no text, or not in that character set, has none", async (t) => {
+t.test("any other file stays as it is", async (t) => {
   for (const part of [
-    file(latin, "text/plain"),
-    file(latin, "text/plain; charset=utf-8"),
-    file("x", "text/plain; charset=unheard-of"),
-    file("x", "application/pdf"),
-    file("x"),
-    file("x", "text/plain", { media: "image" }),
-    file("x", "text/plain", { source: { url: "https://a/b.txt" } }),
-  ])
-    t.equal(textOfFile(part), undefined, `${part.mime}`);
+    file("täxt", "text/plain"),
+    file("täxt", "text/plain; charset=utf-8"),
+    file(latin, "text/plain; charset=unheard-of"),
+    file(Buffer.from([0xd8, 0xd8, 0xd8]), "text/plain; charset=utf-16le"),
+    file(latin, "application/pdf; charset=latin1"),
+    file(latin),
+    file(latin, "text/plain; charset=latin1", { media: "image" }),
+    file(latin, "text/plain; charset=latin1", { source: { url: "https://a/b.txt" } }),
+  ]) {
+    const before = structuredClone(part);
+    rewritten(part);
+    t.same(part, before);
+  }
 });

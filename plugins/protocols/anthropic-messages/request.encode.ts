@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import {
   asObject,
   asText,
@@ -19,7 +20,6 @@ import {
   type ToolCall,
   type ToolResult,
   type Turn,
-  textOfFile,
   writeSettings,
 } from "model-gateway/protocol";
 import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
@@ -365,13 +365,13 @@ function dataUrlContent([, type = "", base64 = ""]: RegExpExecArray, mime: strin
 
 const textSource = (text: string): JsonObject => ({ type: "text", media_type: "text/plain", data: text });
 
-function fileSource(part: Media, base64: string, context: EncodeContext): JsonObject {
-  const { at, mime } = part;
+function fileSource({ at, mime }: Media, base64: string, context: EncodeContext): JsonObject {
   if (mime === "application/pdf") return { type: "base64", media_type: mime, data: base64 };
-  const text = textOfFile(part);
-  if (text !== undefined) return textSource(text);
-  if (mime?.startsWith("text/"))
-    return context.refuse(at, "This file's bytes are no text in UTF-8, or in the character set that its type names");
+  if (mime?.startsWith("text/")) {
+    const bytes = Buffer.from(base64, "base64");
+    if (!isUtf8(bytes)) context.refuse(at, "This text is not in UTF-8, nor in the character set that its type names");
+    return textSource(bytes.toString());
+  }
   return context.refuse(at, `This model takes files as PDF and text, not as ${mime ?? "an unknown type"}`);
 }
 

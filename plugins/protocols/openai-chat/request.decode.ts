@@ -3,7 +3,6 @@ import {
   asList,
   asObject,
   asText,
-  CallPlace,
   type Conversation,
   type FeatureUse,
   type Fields,
@@ -82,7 +81,7 @@ function readTools(body: Fields, conversation: Conversation): void {
 /** Decodes `messages`, a turn for each; a tool's result is the user's. @throws GatewayError with the message's path. */
 function* turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: FeatureUse[]): Steps<Turn[]> {
   const turns: Turn[] = [];
-  const reader = new ChatMessageReader(incoming, uses, new CallPlace(turns));
+  const reader = new ChatMessageReader(incoming, uses, new AnswerPlace(turns));
   for (const [n, value] of list.entries()) {
     turns.push(reader.turn(objectFields(value, `messages.${n}`, uses)));
     if (Steps.endsStep(n)) yield;
@@ -97,13 +96,29 @@ function* turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: Fea
   return turns;
 }
 
+/** The place of the answer that follows the turns so far, for state that is kept under a call's id. */
+class AnswerPlace {
+  private count = -1;
+  private digest = "";
+
+  constructor(private readonly turns: readonly Turn[]) {}
+
+  /** The same for all calls of an answer. */
+  get key(): string {
+    const { length } = this.turns;
+    if (this.count !== length) this.digest = TextKey.ofPlace(this.turns);
+    this.count = length;
+    return this.digest;
+  }
+}
+
 class ChatMessageReader {
   private readonly calls: ChatCallReader;
 
   constructor(
     private readonly incoming: IncomingRequest,
     private readonly uses: FeatureUse[],
-    private readonly place: CallPlace,
+    private readonly place: AnswerPlace,
   ) {
     this.calls = new ChatCallReader(incoming, uses, place);
   }
@@ -388,7 +403,7 @@ class ChatCallReader {
   constructor(
     private readonly incoming: IncomingRequest,
     private readonly uses: FeatureUse[],
-    private readonly place: CallPlace,
+    private readonly place: AnswerPlace,
   ) {}
 
   /** Returns the id of a result's call. */

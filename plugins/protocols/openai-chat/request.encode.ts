@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import {
   asObject,
   type Conversation,
@@ -19,7 +20,6 @@ import {
   type ToolCall,
   type ToolResult,
   type Turn,
-  textOfFile,
   writeSettings,
 } from "model-gateway/protocol";
 import { cacheBreakpoint, checkPrefill, errorResultText } from "../openai/request.encode.ts";
@@ -253,10 +253,15 @@ function mediaPart(part: Media, context: EncodeContext): JsonObject {
   };
 }
 
-/** Returns the text of a text file, below its name: the vendor accepts only PDF as a file. Undefined for other files. */
-function textIn(part: Media): string | undefined {
-  const text = textOfFile(part);
-  return text === undefined || part.filename === undefined ? text : `${part.filename}\n\n${text}`;
+/**
+ * Returns the text of a text file, below its name: the vendor accepts only PDF as a file. Undefined for other files, and for
+ * bytes that are not UTF-8.
+ */
+function textIn({ media, source, mime, filename }: Media): string | undefined {
+  if (media !== "file") return undefined;
+  const bytes = "base64" in source && mime?.startsWith("text/") ? Buffer.from(source.base64, "base64") : undefined;
+  const text = "text" in source ? source.text : bytes && isUtf8(bytes) ? bytes.toString() : undefined;
+  return text === undefined || filename === undefined ? text : `${filename}\n\n${text}`;
 }
 
 function attachmentOf(part: Media, context: EncodeContext): JsonObject {

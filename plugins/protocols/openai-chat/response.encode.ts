@@ -3,7 +3,6 @@ import {
   asObject,
   asText,
   type BlockKind,
-  CallPlace,
   type Citation,
   callIds,
   dropUndefined,
@@ -15,6 +14,7 @@ import {
   type ResponseContext,
   type ResponseEncoder,
   Steps,
+  TextKey,
   type Usage,
 } from "model-gateway/protocol";
 import { CHAT_FINISH_REASONS, declareFinish, isRefusalReason } from "../openai/response.encode.ts";
@@ -88,7 +88,7 @@ abstract class ChatDeltaWriter {
 
   constructor(protected readonly context: ResponseContext) {
     const { tools, turns } = context.conversation;
-    this.place = tools.length > 0 ? new CallPlace(turns).key : "";
+    this.place = tools.length > 0 ? TextKey.ofPlace(turns) : "";
     this.legacy = Array.isArray(context.request["functions"]) && !Array.isArray(context.request["tools"]);
   }
 

@@ -304,10 +304,7 @@ t.test("images are accepted in four types, files as PDF and text", async (t) => 
   });
   t.throws(() => shown({ media: "file", mime: "application/zip", source: { base64: "UEs" } }), /m: .*PDF and text/);
   const latin = { base64: Buffer.from("t\xe4xt", "latin1").toString("base64") };
-  t.match(shown({ media: "file", mime: "text/plain; charset=iso-8859-1", source: latin }), {
-    source: { data: "täxt" },
-  });
-  t.throws(() => shown({ media: "file", mime: "text/plain", source: latin }), /m: .*no text in UTF-8/);
+  t.throws(() => shown({ media: "file", mime: "text/plain", source: latin }), /m: .*not in UTF-8/);
   t.throws(() => shown({ media: "audio", source: { base64: "UEs" } }), /m: .*no audio/);
 });
 
