@@ -87,7 +87,8 @@ export const TARGETS = {
 };`,
   });
   const run = (...args: string[]) => {
-    const env = { ...process.env, GATEWAY_TEST_SEED: "7", GATEWAY_TEST_FUZZ_TARGETS: join(folder, "targets.ts") };
+    const own = { GATEWAY_TEST_SEED: "7", GATEWAY_TEST_FUZZ_TARGETS: join(folder, "targets.ts"), TMPDIR: folder };
+    const env = { ...process.env, ...own };
     return spawnSync(process.execPath, ["--import", "./src/loader/register.js", "test/fuzz/run.ts", ...args], {
       ...{ env, encoding: "utf8" },
     });

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -107,7 +107,7 @@ export async function startProcess(
   t.teardown(async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
     await ended;
-    // Workers of a killed primary may write for a moment.
+    await killAllIn(folder);
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
   await until(() => text.includes('"Hello"') || child.exitCode !== null, "a gateway's start");
@@ -167,6 +167,30 @@ function cpuOf(pid: number): number {
 /** Returns the ids of a process's children. */
 export const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+
+/** Kills the workers that a killed primary has left: they would write their journals into the folder again. */
+async function killAllIn(folder: string): Promise<void> {
+  await until(() => {
+    const left = processesIn(folder);
+    for (const pid of left)
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // It has ended meanwhile.
+      }
+    return left.length === 0;
+  }, `the processes in ${folder}`);
+}
+
+/** Returns the ids of the processes that run in a folder. */
+const processesIn = (folder: string): number[] =>
+  readdirSync("/proc").flatMap((name) => {
+    try {
+      return /^\d+$/.test(name) && readlinkSync(`/proc/${name}/cwd`) === folder ? [Number(name)] : [];
+    } catch {
+      return [];
+    }
+  });
 
 function rowsOf(folder: string): { id: string; outcome: string; key: string }[] {
   const database = new DatabaseSync(join(folder, "gateway.db"), { readOnly: true, timeout: 5000 });
