@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { backgroundUpstream } from "../support/background.ts";
 import { asking } from "../support/gateway.ts";
 import { freshStores, sharedServers, startInstances } from "../support/instances.ts";
 import { ask, BODY, page, provider } from "../support/limited.ts";
@@ -258,15 +259,7 @@ return count`;
 
 for (const workers of [1, 2])
   t.test(`a background answer that a killed gateway counted is not counted again (workers: ${workers})`, async (t) => {
-    const upstream = await httpUpstream(({ method }, reply) => {
-      const done = method === "GET";
-      const usage = done ? { input_tokens: 9, output_tokens: 6, total_tokens: 15 } : null;
-      const answer = { id: "resp_1", object: "response", background: true, output: [], usage };
-      reply
-        .setHeader("content-type", "application/json")
-        .end(JSON.stringify({ ...answer, status: done ? "completed" : "queued" }));
-    });
-    t.teardown(() => upstream.close());
+    const upstream = await backgroundUpstream(t);
     const yaml = `linger: off
 workers: ${workers}
 providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }

@@ -1,9 +1,9 @@
 import { Agent, request } from "node:http";
 import t from "tap";
+import { backgroundUpstream } from "../support/background.ts";
 import { asking } from "../support/gateway.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
-import { httpUpstream } from "../support/upstream.ts";
 
 /** Sends one request over a connection of its own, so that all workers get some. */
 function ask({ url }: GatewayProcess): Promise<void> {
@@ -55,15 +55,7 @@ models: { echo: { targets: [demo:echo] } }
 });
 
 t.test("a background answer that several workers fetch counts once", async (t) => {
-  const upstream = await httpUpstream(({ method }, reply) => {
-    const done = method === "GET";
-    const usage = done ? { input_tokens: 9, output_tokens: 6, total_tokens: 15 } : null;
-    const answer = { id: "resp_1", object: "response", background: true, output: [], usage };
-    reply
-      .setHeader("content-type", "application/json")
-      .end(JSON.stringify({ ...answer, status: done ? "completed" : "queued" }));
-  });
-  t.teardown(() => upstream.close());
+  const upstream = await backgroundUpstream(t);
   const gateway = await startProcess(
     t,
     `workers: 2
