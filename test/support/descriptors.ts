@@ -1,8 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** The soft limit that a process gets back. */
 const USUAL = 1024;
+
+/** The state of a listening socket in /proc/net/tcp. */
+const LISTENS = "0A";
 
 /** Leaves a process so many free file descriptors (Linux), or as many as usual again. */
 export function leaveDescriptors(pid: number, free: number | "enough"): void {
@@ -16,6 +19,17 @@ function limitFor(pid: number, free: number): number {
   let limit = 0;
   for (let unused = 0; unused <= free; limit++) if (!used.has(limit)) unused++;
   return limit - 1;
+}
+
+/** Returns the number of accepted IPv4 connections to a port of which a process still has the descriptor (Linux). */
+export function heldConnections(port: number): number {
+  const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const sockets = readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1, -1);
+  return sockets
+    .map((line) => line.trim().split(/\s+/))
+    .filter(
+      ([, address = "", , state, , , , , , inode]) => address.endsWith(local) && state !== LISTENS && inode !== "0",
+    ).length;
 }
 
 /** Whether that can be done on this machine. */
