@@ -4,7 +4,7 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { canLimitDescriptors, heldConnections, leaveDescriptors } from "../support/descriptors.ts";
+import { canLimitDescriptors, leaveDescriptors, openConnections } from "../support/descriptors.ts";
 import { asking } from "../support/gateway.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { each } from "../support/raw.ts";
@@ -177,7 +177,7 @@ t.test(
     const round = async () => {
       const seen = await each(Array(12).fill(ASKED["chat"]), (asked: Asked) => ask(gateway, asked), 4);
       // A connection that closes later would free a descriptor.
-      await until(() => heldConnections(gateway.port) === 0, "the connections to be closed");
+      await until(() => openConnections(gateway.port) === 0, "the connections to be closed");
       return seen;
     };
     leaveDescriptors(one, 0);

@@ -22,7 +22,7 @@ function limitFor(pid: number, free: number): number {
 }
 
 /** Returns the number of accepted IPv4 connections to a port of which a process still has the descriptor (Linux). */
-export function heldConnections(port: number): number {
+export function openConnections(port: number): number {
   const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const sockets = readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1, -1);
   return sockets
