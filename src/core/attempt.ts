@@ -76,7 +76,7 @@ export class Attempt {
   error: GatewayError | undefined;
   /** True once the provider has refused the request because of state that it did not make. */
   refusedState = false;
-  /** True where an earlier attempt was refused because of state: this one is sent without any. Set by the engine. */
+  /** True where this target has refused the request because of state: it is sent without any. Set by the engine. */
   withoutState = false;
   /** The provider's error where the response passes unchanged, without secrets; for log and ledger only, never for decisions. */
   refusal: Pick<GatewayError, "code" | "message"> | undefined;

@@ -343,7 +343,7 @@ export class Upstreams {
       caller: callerIdOf(exchange),
     });
     attempt.credential = this.health.credential(target, exchange.conversation, attempt.caller);
-    attempt.withoutState = exchange.attempts.some(({ refusedState }) => refusedState);
+    attempt.withoutState = exchange.attempts.some((earlier) => earlier.refusedState && earlier.target === target);
     return attempt;
   }
 

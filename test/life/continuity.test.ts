@@ -224,9 +224,9 @@ async function reasoningAccount(t: Test, name: string) {
     account.bodies.push(text);
     const answer = (status: number, json: JsonObject) =>
       reply.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(json));
-    if (account.down) return answer(429, { error: { message: "Wait.", code: "rate_limit_exceeded" } });
     const isForeign = [...text.matchAll(/"encrypted_content":"([^"]*)"/g)].some(([, made]) => made !== `by ${name}`);
     if (isForeign) return answer(400, { error: { message: "Not verified.", code: "invalid_encrypted_content" } });
+    if (account.down) return answer(429, { error: { message: "Wait.", code: "rate_limit_exceeded" } });
     const reasoning = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: `by ${name}` };
     const content = [{ type: "output_text", text: "I see.", annotations: [] }];
     const message = { id: "msg_1", type: "message", status: "completed", role: "assistant", content };
@@ -267,11 +267,17 @@ models: { m: { targets: [{ to: "a:m", weight: 1000000 }], fallback: [other] }, o
       status: 400,
       json: { error: { message: "Not verified." } },
     });
+    // Its maker still gets it after another account has refused it, and then everything else too.
+    const own = [{ type: "reasoning", id: "rs_2", summary: [], encrypted_content: "by b" }, first];
+    const [toA, toB] = [a.bodies.length, b.bodies.length];
+    t.match(await ask(own), { status: 200, notice: null });
+    t.same([a.bodies.length - toA, b.bodies.length - toB], [2, 1]);
+    t.match(b.bodies.at(-1), '"encrypted_content":"by b"');
     // What stands for a part of the conversation is never left out: the account's refusal is the answer.
     const compacted = await ask([{ type: "compaction", encrypted_content: "by a" }, first]);
     t.match(compacted, { status: 400, json: { error: { code: "invalid_encrypted_content" } } });
     await gateway.stores.ledger.flush();
-    const [, , entry] = await gateway.stores.ledger.recent(3);
+    const [, , , entry] = await gateway.stores.ledger.recent(4);
     t.match(entry?.attempts, [{ status: 429 }, { status: 400 }, { status: 200 }]);
   },
 );
