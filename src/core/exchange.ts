@@ -20,6 +20,7 @@ import type { Operation, Protocol, TextKind } from "./protocol.ts";
 import { ResponseTextReplacer } from "./response-text-replacer.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
+import { maskText, unmaskResponseText } from "./text-masks.ts";
 import type { Replace, TextMatch } from "./text-replacer.ts";
 import { findMatch, replaceMatches, type SearchedRequest } from "./text-search.ts";
 import { type MapText, mapTextEdits, requestTexts, responseTexts, type TextSpan, wholeResponseTexts } from "./texts.ts";
@@ -413,6 +414,17 @@ export class Exchange {
     }
   }
 
+  /**
+   * Replaces each text that a pattern matches in the request by a mask like `<email-1>`, the same one for the same text, to be restored by
+   * `unmaskResponseText`. Members that name the client's user or label the request (`user`, `metadata`) are left out if it
+   * matches in them. In all else like `replaceText`: await it.
+   * @param name of the masks: letters a to z and hyphens
+   * @throws GatewayError `unsupported_media_type` for a form; `body_too_large` for more than 100,000 different texts
+   */
+  maskText(name: string, match: TextMatch): Promise<void> {
+    return maskText(this, name, match);
+  }
+
   /** Whether texts would be sent as they are that a plugin wanted to replace. Called by the engine at the end of each phase. */
   get hasUnreplacedText(): boolean {
     return this.unreplaced > 0 && this.answer === undefined;
@@ -462,6 +474,14 @@ export class Exchange {
     if (!head.headers.get("content-type")?.startsWith("application/json")) return undefined;
     head.headers.delete("content-length");
     return answer.wholeStage(head.reserve);
+  }
+
+  /**
+   * Returns a stage that restores in the texts of the response what `maskText` has replaced by masks of these names. Undefined: it has
+   * replaced nothing. Masks of former requests, in a conversation that the provider has kept, stay. For the response phase.
+   */
+  unmaskResponseText(...names: string[]): Stage | undefined {
+    return unmaskResponseText(this, names);
   }
 
   /** The last attempt; undefined: no provider has been requested. */

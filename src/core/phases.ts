@@ -14,7 +14,10 @@ type RequestFields =
 export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
 
 /** In `request`: the body has been received. */
-export type RequestExchange = Pick<Exchange, RequestFields | "answer" | "edit" | "replaceText" | "mapText">;
+export type RequestExchange = Pick<
+  Exchange,
+  RequestFields | "answer" | "edit" | "replaceText" | "maskText" | "mapText"
+>;
 
 /** In `route`: the phase sets `model` and `targets`. */
 export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets" | "conversation" | "interrupt">;
@@ -31,7 +34,7 @@ export type ResponseExchange = SendExchange &
     Pick<
       Exchange,
       | ("attempt" | "answerer" | "head" | "droppedFromResponse")
-      | ("responseTexts" | "completeResponseTexts" | "replaceResponseText" | "push")
+      | ("responseTexts" | "completeResponseTexts" | "replaceResponseText" | "unmaskResponseText" | "push")
     >
   > &
   Pick<Exchange, "usage" | "usageError" | "error" | "progress"> & {

@@ -167,6 +167,8 @@ export interface Protocol {
   readonly vendorObjects?: VendorObjects;
   /** What identifies the conversation of a request; undefined: the protocol has none. */
   readonly conversation?: ConversationFields;
+  /** Top-level members that name the client's user or label the request, and are no text for the model. */
+  readonly labelMembers?: readonly string[];
   /** Where a request may name models besides the requested one, as vendors' tools do; undefined: nowhere. */
   readonly otherModels?: OtherModelMembers;
   /**

@@ -14,6 +14,13 @@ export interface TextMatch {
   kinds?: readonly TextKind[];
 }
 
+/** @throws TypeError for anything but a pattern and a length: short texts would not show a wrong one */
+export function checkTextMatch({ pattern, maxLength }: TextMatch): void {
+  if (!(pattern instanceof RegExp)) throw new TypeError("The pattern must be a regular expression.");
+  if (!Number.isSafeInteger(maxLength) || maxLength < 1)
+    throw new TypeError(`maxLength must be a number of characters from 1 on, not ${maxLength}.`);
+}
+
 /** Returns the replacement of a match. Called once for each. */
 export type Replace = (match: string) => string;
 
@@ -53,12 +60,11 @@ export class TextPattern {
 
   /**
    * @throws SyntaxError for a pattern that matches the empty string
-   * @throws TypeError for anything but a pattern and a length: short texts would not show a wrong one
+   * @throws TypeError as `checkTextMatch`
    */
-  constructor({ pattern, maxLength }: TextMatch) {
-    if (!(pattern instanceof RegExp)) throw new TypeError("The pattern must be a regular expression.");
-    if (!Number.isSafeInteger(maxLength) || maxLength < 1)
-      throw new TypeError(`maxLength must be a number of characters from 1 on, not ${maxLength}.`);
+  constructor(match: TextMatch) {
+    checkTextMatch(match);
+    const { pattern, maxLength } = match;
     this.expression = new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`);
     this.partial = new PartialMatch(pattern);
     this.maxLength = maxLength;

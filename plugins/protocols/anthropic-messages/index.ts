@@ -153,6 +153,7 @@ const anthropicMessages: TranslatedProtocol = {
   usage: readUsage,
   texts,
   longMembers: ["messages", "system", "tools"],
+  labelMembers: ["metadata"],
   conversation: {
     members: [["metadata", "user_id"]],
     headers: [

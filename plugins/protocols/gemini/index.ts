@@ -109,6 +109,7 @@ const gemini: TranslatedProtocol = {
   usage: readUsage,
   texts,
   longMembers: ["contents", "content", "requests", "systemInstruction", "system_instruction", "tools"],
+  labelMembers: ["labels"],
   conversation: { members: [], headers: ["x-session-affinity", "x-session-id", "session_id"], turns: "contents" },
   objects,
   otherModels,

@@ -30,6 +30,7 @@ export const family = {
   vendorObjects,
   rateHeaders,
   remainingRateHeaders,
+  labelMembers: ["user", "safety_identifier", "prompt_cache_key", "metadata"],
   conversation: {
     members: [["prompt_cache_key"]],
     headers: SESSION_HEADERS,
