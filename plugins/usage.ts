@@ -27,6 +27,10 @@ import { errorStage, readUnseen, streamStage, type UsageReading, wholeStage } fr
 
 /** Milliseconds between interim entries of a stream: the most that is missing if the gateway is killed. */
 const INTERIM_INTERVAL = 5000;
+const MINUTE = 60_000;
+/** Rows a minute of requests that were refused because of their key: more would let anyone fill the disk. */
+const UNKEYED_PER_MINUTE = 100;
+const KEY_ERRORS: ReadonlySet<string> = new Set(["missing_api_key", "invalid_api_key", "too_many_wrong_keys"]);
 
 /** Reads a response's token usage without changing it, and writes one ledger entry for each exchange. */
 @injectable()
@@ -43,6 +47,7 @@ export default class UsagePlugin implements Plugin {
   });
 
   private readonly reading = slot((): UsageReading => ({}));
+  private readonly unkeyed = { since: Number.NEGATIVE_INFINITY, rows: 0 };
 
   constructor(
     private readonly ledger: Ledger,
@@ -129,6 +134,7 @@ export default class UsagePlugin implements Plugin {
 
   done(exchange: DoneExchange): void {
     if (exchange.dryRun) return;
+    if (exchange.error && KEY_ERRORS.has(exchange.error.code) && !this.takeUnkeyed()) return;
     exchange.onUsage = undefined;
     const reading = this.reading(exchange);
     readUnseen(exchange, reading);
@@ -136,6 +142,14 @@ export default class UsagePlugin implements Plugin {
     addReasons(written, exchange, this.redactor);
     exchange.charge = chargeOf(written);
     this.ledger.append(written);
+  }
+
+  /** Reports whether another request that was refused because of its key may have a row, and counts it. */
+  private takeUnkeyed(): boolean {
+    const { unkeyed } = this;
+    const now = performance.now();
+    if (now - unkeyed.since >= MINUTE) Object.assign(unkeyed, { since: now, rows: 0 });
+    return ++unkeyed.rows <= UNKEYED_PER_MINUTE;
   }
 }
 

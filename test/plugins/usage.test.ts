@@ -164,6 +164,25 @@ t.test(
   },
 );
 
+t.test(
+  "of requests without a right key a hundred a minute have a row, so that nobody fills the disk with them",
+  async (t) => {
+    const { url, gateway, log } = await startGateway(t, YAML("http://127.0.0.1:9"));
+    const { ledger } = gateway.stores;
+    const ask = async (headers: Record<string, string>) =>
+      (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body: '{"model":"m"}' })).status;
+    const seen = new Set<number>();
+    for (let n = 0; n < 130; n++) seen.add(await ask(n % 2 === 0 ? {} : { authorization: `Bearer gw_wrong_${n}` }));
+    t.same(seen, new Set([401, 429]));
+    await ledger.flush();
+    t.match(await ledger.sums({ by: [] }), [{ requests: 100 }]);
+    t.equal(log.lines.filter(({ message }) => message === "exchange").length, 130, "each has its line in the log");
+    t.equal(await ask(asking()), 502);
+    await ledger.flush();
+    t.match(await ledger.recent(1), [{ key: "test", status: 502 }], "requests with a key have theirs");
+  },
+);
+
 t.test("the limit that refused a request is in its row", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models:
