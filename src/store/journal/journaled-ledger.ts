@@ -22,10 +22,11 @@ import { mergeEntries, readPages } from "../ledger-pages.ts";
 import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
 import type { RunningReservation } from "../limiter.ts";
 import type { CreatedObject } from "../object-rows.ts";
+import type { SqlLedger } from "../sql-ledger.ts";
 import { folderProblem, hasOtherJournals, hasWaitingRows, isOrphaned, listJournals, wasTouched } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
 import type { ObjectJournal } from "./journaled-owners.ts";
-import type { LedgerLocation, LedgerRequest } from "./ledger-messages.ts";
+import type { LedgerLocation, LedgerMethod, LedgerRequest } from "./ledger-messages.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
 import { readJournals } from "./lines.ts";
 import { orphanedLine, readOrphaned } from "./orphaned-reservations.ts";
@@ -209,40 +210,40 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return { journal: this.journal.owner, position: this.journal.endPosition };
   }
 
-  override async placedSums(query: LedgerQuery): Promise<PlacedSums> {
-    return (await this.request({ type: "placedSums", query })) as PlacedSums;
+  override placedSums(query: LedgerQuery): Promise<PlacedSums> {
+    return this.ask("placedSums", query);
   }
 
-  override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    return (await this.request({ type: "sums", query })) as LedgerSum[];
+  override sums(query: LedgerQuery): Promise<LedgerSum[]> {
+    return this.ask("sums", query);
   }
 
-  override async recent(limit: number): Promise<LedgerEntry[]> {
-    return (await this.request({ type: "recent", limit })) as LedgerEntry[];
+  override recent(limit: number): Promise<LedgerEntry[]> {
+    return this.ask("recent", limit);
   }
 
-  override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
-    return (await this.request({ type: "search", search })) as LedgerEntry[];
+  override search(search: LedgerSearch): Promise<LedgerEntry[]> {
+    return this.ask("search", search);
   }
 
-  override async reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
-    return (await this.request({ type: "reach", filter, rows })) as number | undefined;
+  override reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
+    return this.ask("reach", filter, rows);
   }
 
-  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
-    return (await this.request({ type: "speeds", span, by })) as LedgerSpeed[];
+  override speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
+    return this.ask("speeds", span, by);
   }
 
-  override async failures(span: LedgerSpan): Promise<LedgerFailures> {
-    return (await this.request({ type: "failures", span })) as LedgerFailures;
+  override failures(span: LedgerSpan): Promise<LedgerFailures> {
+    return this.ask("failures", span);
   }
 
-  override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
-    return (await this.request({ type: "lastUsed", keys })) as Map<string, number>;
+  override lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
+    return this.ask("lastUsed", keys);
   }
 
-  override async countedNames(limit: number): Promise<readonly string[]> {
-    return (await this.request({ type: "countedNames", limit })) as readonly string[];
+  override countedNames(limit: number): Promise<readonly string[]> {
+    return this.ask("countedNames", limit);
   }
 
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
@@ -258,10 +259,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     const within = notStored.filter(
       (entry) => entry.time >= Math.max(since, pruned) && entry.time < until && (!billedApart || isBilledApart(entry)),
     );
-    const stored = readPages(
-      async (after) =>
-        (await LedgerThread.shared().request(this.openLedger(), { type: "page", span, after })) as LedgerEntry[],
-    );
+    const stored = readPages((after) => this.askAtOnce("page", span, after));
     yield* mergeEntries(stored, within);
   }
 
@@ -296,10 +294,18 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     }
   }
 
-  /** Sends a query to the thread, after it has read the journal if that does not take too long. */
-  private async request(ask: LedgerRequest): Promise<unknown> {
+  /** Calls a method of the stored ledger, after the thread has read the journal if that does not take too long. */
+  private async ask<Method extends LedgerMethod>(
+    method: Method,
+    ...args: Parameters<SqlLedger[Method]>
+  ): Promise<Awaited<ReturnType<SqlLedger[Method]>>> {
     await withTimeout(FLUSH_TIMEOUT, this.flush()).catch(() => {});
-    return LedgerThread.shared().request(this.openLedger(), ask);
+    return await this.askAtOnce(method, ...args);
+  }
+
+  private askAtOnce<Method extends LedgerMethod>(method: Method, ...args: Parameters<SqlLedger[Method]>) {
+    const question = { type: "ask", method, args } as LedgerRequest;
+    return LedgerThread.shared().request(this.openLedger(), question) as ReturnType<SqlLedger[Method]>;
   }
 
   private journalPosition(): { number: number; size: number } {

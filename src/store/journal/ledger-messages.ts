@@ -1,6 +1,5 @@
-import type { LedgerFilter, LedgerQuery, LedgerRows, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
 import type { PostgresSettings } from "../postgres/place.ts";
-import type { RowCursor } from "../row-cursor.ts";
+import type { SqlLedger } from "../sql-ledger.ts";
 import type { JournalPosition } from "./feeder.ts";
 
 /** An existing SQLite file, identified by inode in case its name is reused. */
@@ -12,6 +11,16 @@ interface SqliteLocation {
 /** Where a ledger is stored: a SQLite file (created if missing when only its path is given), or a database. */
 export type LedgerLocation = string | SqliteLocation | PostgresSettings;
 
+/** Methods of the stored ledger that other threads may call. */
+export type LedgerMethod =
+  | ("sums" | "placedSums" | "recent" | "search" | "reach")
+  | ("speeds" | "failures" | "lastUsed" | "countedNames" | "page");
+
+/** A call of such a method. */
+type LedgerQuestion = {
+  [Method in LedgerMethod]: { type: "ask"; method: Method; args: Parameters<SqlLedger[Method]> };
+}[LedgerMethod];
+
 /** A request to the thread that feeds ledgers. */
 export type LedgerRequest =
   | { type: "open"; store: LedgerLocation; folder: string; owner: string; durable: boolean; keep: number }
@@ -19,16 +28,7 @@ export type LedgerRequest =
   | ({ type: "feed" } & JournalPosition)
   /** Tells whether the journal can be written; if not, its lines wait in memory. */
   | { type: "journal"; writable: boolean }
-  | { type: "sums"; query: LedgerQuery }
-  | { type: "placedSums"; query: LedgerQuery }
-  | { type: "recent"; limit: number }
-  | { type: "search"; search: LedgerSearch }
-  | { type: "reach"; filter: LedgerFilter; rows: number }
-  | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
-  | { type: "failures"; span: LedgerSpan }
-  | { type: "lastUsed"; keys: readonly string[] }
-  | { type: "countedNames"; limit: number }
-  | { type: "page"; span: LedgerRows; after: RowCursor | undefined }
+  | LedgerQuestion
   /** Asks for the time (Unix milliseconds) before which rows have been deleted; 0: never. */
   | { type: "prunedBefore" }
   /** Asks how far the ledger is behind. */

@@ -69,26 +69,10 @@ class WorkerLedger {
     switch (ask.type) {
       case "feed":
         return this.feeder.feed(ask);
-      case "sums":
-        return this.store.ledger.sums(ask.query);
-      case "placedSums":
-        return this.store.ledger.placedSums(ask.query);
-      case "recent":
-        return this.store.ledger.recent(ask.limit);
-      case "search":
-        return this.store.ledger.search(ask.search);
-      case "reach":
-        return this.store.ledger.reach(ask.filter, ask.rows);
-      case "speeds":
-        return this.store.ledger.speeds(ask.span, ask.by);
-      case "failures":
-        return this.store.ledger.failures(ask.span);
-      case "lastUsed":
-        return this.store.ledger.lastUsed(ask.keys);
-      case "countedNames":
-        return this.store.ledger.countedNames(ask.limit);
-      case "page":
-        return this.store.ledger.page(ask.span, ask.after);
+      case "ask": {
+        const { ledger } = this.store;
+        return (ledger[ask.method] as (...args: readonly unknown[]) => unknown).apply(ledger, ask.args);
+      }
       case "prunedBefore":
         return (await this.store.age(Date.now())).pruned;
       case "journal":

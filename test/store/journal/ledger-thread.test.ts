@@ -5,7 +5,7 @@ import { LedgerThread } from "../../../src/store/journal/ledger-thread.ts";
 t.test("a process has one thread for all its ledgers, which does not keep it running", async (t) => {
   const thread = LedgerThread.shared();
   t.equal(LedgerThread.shared(), thread);
-  await t.rejects(thread.request(12345, { type: "sums", query: { by: [] } }), /not open/);
+  await t.rejects(thread.request(12345, { type: "ask", method: "sums", args: [{ by: [] }] }), /not open/);
 });
 
 t.test("a store that cannot be opened is reported, and so is every query to it", async (t) => {
@@ -17,5 +17,5 @@ t.test("a store that cannot be opened is reported, and so is every query to it",
   const ledger = thread.open({ store, folder: `${store}.journal`, owner: "1-1-1", durable: false, keep: 0 }, listener);
   t.match(await warned.promise, /cannot be used/);
   await ended.promise;
-  await t.rejects(thread.request(ledger, { type: "recent", limit: 1 }), /not open/);
+  await t.rejects(thread.request(ledger, { type: "ask", method: "recent", args: [1] }), /not open/);
 });

@@ -25,7 +25,7 @@ t.test("the thread feeds a ledger from its journal, answers queries about it, an
   };
   const store = join(t.testdir({ "gateway.db.journal": {} }), "gateway.db");
   const folder = journalFolder(store);
-  t.match(await ask({ type: "recent", limit: 1 }), { error: "this ledger is not open" });
+  t.match(await ask({ type: "ask", method: "recent", args: [1] }), { error: "this ledger is not open" });
   t.notOk((await ask({ type: "open", store, folder, owner: "1-1-1", durable: false, keep: 0 })).error);
   const entry: LedgerEntry = {
     ...{ id: "1", time: 5, key: "k", model: "m", target: "p:m", protocol: "wire", operation: "generate", status: 200 },
@@ -35,8 +35,8 @@ t.test("the thread feeds a ledger from its journal, answers queries about it, an
   const text = `${JSON.stringify(["ended", [kind, values]])}\n`;
   writeFileSync(journalFile(folder, "1-1-1", 1), text);
   await ask({ type: "feed", number: 1, size: text.length });
-  t.match((await ask({ type: "recent", limit: 5 })).value, [{ id: "1", key: "k" }]);
-  t.match((await ask({ type: "sums", query: { by: [] } })).value, [{ requests: 1 }]);
+  t.match((await ask({ type: "ask", method: "recent", args: [5] })).value, [{ id: "1", key: "k" }]);
+  t.match((await ask({ type: "ask", method: "sums", args: [{ by: [] }] })).value, [{ requests: 1 }]);
   t.notOk((await ask({ type: "close", wait: 100 })).error);
-  t.match(await ask({ type: "recent", limit: 5 }), { error: "this ledger is not open" });
+  t.match(await ask({ type: "ask", method: "recent", args: [5] }), { error: "this ledger is not open" });
 });
