@@ -6,7 +6,6 @@ export { type ErrorNames, errorObject, type Fault, statusFault } from "./core/fa
 export type { ObjectMembers, RequestMembers, VendorObjects } from "./core/object-members.ts";
 export type {
   DemoAnswer,
-  DemoFrame,
   DemoRequest,
   Ending,
   IncludeUsage,
@@ -110,4 +109,5 @@ export {
   dropUndefined,
   type JsonObject,
   ownProperty,
+  parseJson,
 } from "./wire/values.ts";

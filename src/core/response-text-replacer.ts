@@ -1,6 +1,7 @@
 import { Frame } from "../wire/frame.ts";
 import type { JsonPath } from "../wire/paths.ts";
 import { splice } from "../wire/splice.ts";
+import { parseJson } from "../wire/values.ts";
 import { GatewayError } from "./errors.ts";
 import type { Protocol, TextKind, TextPlace } from "./protocol.ts";
 import type { Stage } from "./stage.ts";
@@ -97,12 +98,7 @@ export class ResponseTextReplacer {
   };
 
   private editsOf(bytes: Buffer) {
-    let json: unknown;
-    try {
-      json = JSON.parse(bytes.toString());
-    } catch {
-      return [];
-    }
+    const json = parseJson(bytes.toString());
     const texts = this.placesOf(json).map((place) => this.replaceWhole(place, textAt(json, place.path)));
     return textEdits(bytes, changedTexts(texts));
   }

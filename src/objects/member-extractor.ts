@@ -1,6 +1,6 @@
 import { Scanner } from "../wire/json.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import { asObject, type JsonObject } from "../wire/values.ts";
+import { asObject, type JsonObject, parseJson } from "../wire/values.ts";
 
 /** Limit in bytes of a member's value; names are not limited, and levels only so that they take little memory. */
 const MAX_MEMBER_BYTES = 16 * 1024 * 1024;
@@ -43,7 +43,8 @@ export class MemberExtractor {
       const value = scanner.captured(name);
       if (!value) continue;
       due.delete(name);
-      members[name] = parseOrUndefined(value);
+      // The scanner does not validate everything, so the value may still be invalid JSON.
+      members[name] = parseJson(value.toString());
     }
     return Object.keys(members).length > 0 ? members : undefined;
   }
@@ -91,14 +92,5 @@ export class EventMemberExtractor {
       members[name] = object[name];
       this.due.delete(name);
     }
-  }
-}
-
-/** The scanner does not validate everything, so the value may still be invalid JSON. */
-function parseOrUndefined(value: Buffer): unknown {
-  try {
-    return JSON.parse(value.toString());
-  } catch {
-    return undefined;
   }
 }

@@ -3,7 +3,7 @@ import { request as plain } from "../core/node-http.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { Agents } from "../upstream/agents.ts";
 import { TRANSPORT_REASONS } from "../upstream/transport-reasons.ts";
-import { asObject } from "../wire/values.ts";
+import { asObject, parseJson } from "../wire/values.ts";
 
 /** A model in a provider's list. */
 export interface VendorModel {
@@ -148,12 +148,7 @@ interface Page {
 
 /** Parses the forms in which vendors list models: `data` with ids, or `models` with names. */
 function parsePage(text: string): Page | undefined {
-  let json: Record<string, unknown> | undefined;
-  try {
-    json = asObject(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
+  const json = asObject(parseJson(text));
   const list = Array.isArray(json?.["data"]) ? json["data"] : json?.["models"];
   if (!Array.isArray(list)) return undefined;
   const models = list.flatMap((each): VendorModel[] => {

@@ -1,6 +1,7 @@
 import { statusFault } from "../core/fault.ts";
 import type { Head } from "../core/head.ts";
 import type { ResponseExchange } from "../core/phases.ts";
+import { parseJson } from "../wire/values.ts";
 import { translationOf } from "./codec.ts";
 import { toClientError } from "./faults.ts";
 
@@ -29,10 +30,6 @@ export const errorText = async ({ readBody }: Head): Promise<string> =>
 
 /** Reports whether an error body is JSON. The content type is not trusted: some providers omit it, or send a wrong one. */
 export function isJson(text: string): boolean {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null;
-  } catch {
-    return false;
-  }
+  const value = parseJson(text);
+  return typeof value === "object" && value !== null;
 }

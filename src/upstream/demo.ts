@@ -5,6 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "../core
 import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
 import { demoAnswer, demoNotStored } from "../translation/demo.ts";
 import { Query } from "../wire/query.ts";
+import { parseJson } from "../wire/values.ts";
 
 /** The built-in `demo:` provider: a real HTTP upstream inside the process that serves every protocol's scripted responses. */
 export class Demo {
@@ -96,7 +97,7 @@ export function identifyRequest(
       const located = protocol.locate(pattern, isPrefix ? path.slice(pattern.length - 1) : "", query);
       if (!located) continue;
       const { operation } = located;
-      const json = operation.body === "json" ? parse(body) : undefined;
+      const json = operation.body === "json" ? parseJson(body.toString()) : undefined;
       const members = json as { model?: string; stream?: boolean } | undefined;
       const model = located.model ?? members?.model ?? multipartModelOf(body);
       const streaming = operation.streams === "asked" ? members?.stream === true : operation.streams;
@@ -104,14 +105,6 @@ export function identifyRequest(
     }
   }
   return undefined;
-}
-
-function parse(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    return undefined;
-  }
 }
 
 const multipartModelOf = (body: Buffer): string =>

@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Readable } from "node:stream";
 import { errorKindOf, GatewayError } from "../core/errors.ts";
 import type { Redactor } from "../core/redactor.ts";
+import { isJson } from "../translation/error-response.ts";
 import { codingOf, createResponseDecoder } from "./decoding.ts";
 import { errorTooLarge, errorTooSlow, MAX_ERROR_BYTES, MAX_ERROR_TIME } from "./error-body.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
@@ -32,7 +33,7 @@ export async function readErrorBody(
     await readWholeBody(answer, MAX_ERROR_BYTES, () => errorTooLarge(status), errorTooSlow(status)),
   );
   const forwarder = forwarderOf(route);
-  if (forwarder && !isJson(body)) throw unreadableError(status, forwarder);
+  if (forwarder && !isJson(body.toString())) throw unreadableError(status, forwarder);
   // In an encoding that is no superset of ASCII (UTF-16) redaction finds no secret.
   if (body.includes(0)) throw unreadableError(status);
   return body;
@@ -96,12 +97,3 @@ const unreadableError = (status: number, forwarder?: HttpProxy): GatewayError =>
     message: `The provider${forwarder ? `, or the proxy ${forwarder.origin} in front of it,` : ""} answered ${status} without a readable error.`,
     retry: status >= 500 || status === 429,
   });
-
-function isJson(body: Buffer): boolean {
-  try {
-    const value: unknown = JSON.parse(body.toString());
-    return typeof value === "object" && value !== null;
-  } catch {
-    return false;
-  }
-}

@@ -1,6 +1,6 @@
 import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import { splice } from "../wire/splice.ts";
-import { asList, asObject } from "../wire/values.ts";
+import { asList, asObject, parseJson } from "../wire/values.ts";
 
 /**
  * Rewrites a provider's addresses in a JSON response to lead through the gateway: otherwise clients would send the provider their
@@ -13,12 +13,7 @@ export function rewriteAddresses(
   members: readonly string[],
   rewrite: (address: string) => string | undefined,
 ): Buffer {
-  let json: unknown;
-  try {
-    json = JSON.parse(body.toString());
-  } catch {
-    return body;
-  }
+  const json = parseJson(body.toString());
   const replace: [JsonPath, string][] = [];
   const collect = (value: unknown, path: JsonPath): void => {
     for (const name of members) {

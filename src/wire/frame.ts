@@ -1,6 +1,7 @@
 import { CLOSE_ARRAY, COLON, COMMA, OPEN_ARRAY } from "./grammar.ts";
 import { containsWord, mayContain } from "./may-contain.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
+import { parseJson } from "./values.ts";
 
 /**
  * A piece of a response as seen by stages.
@@ -49,15 +50,7 @@ export class Frame {
 
   /** Returns the data as JSON, parsed once; undefined when it is not JSON. */
   json(): unknown {
-    if (!this.parsed) {
-      let value: unknown;
-      try {
-        value = this.text === undefined ? undefined : JSON.parse(this.text);
-      } catch {
-        value = undefined;
-      }
-      this.parsed = { value };
-    }
+    this.parsed ??= { value: this.text === undefined ? undefined : parseJson(this.text) };
     return this.parsed.value;
   }
 

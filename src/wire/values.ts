@@ -1,7 +1,16 @@
-/** Functions that read parsed JSON from outside, where any value may have any type. */
+/** Functions that read JSON from outside, where any value may have any type. */
 
 /** A parsed JSON object. */
 export type JsonObject = Record<string, unknown>;
+
+/** Parses JSON; undefined for a text that is none. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
 
 /** Returns the value as an object; undefined for arrays, null and everything else. */
 export function asObject(value: unknown): JsonObject | undefined {

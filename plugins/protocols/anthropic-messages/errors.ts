@@ -8,6 +8,7 @@ import {
   type HeaderList,
   ownProperty,
   type Protocol,
+  parseJson,
 } from "model-gateway/protocol";
 
 /** The vendor's type for each kind of error; its statuses are those of the gateway's own table. [S, D: errors page] */
@@ -103,11 +104,3 @@ export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status === 400) return message !== undefined && FOREIGN_SIGNATURE.test(message) ? "state" : undefined;
   return code === "not_found_error" && message?.startsWith("model: ") ? "target" : undefined;
 };
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

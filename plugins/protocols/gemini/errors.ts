@@ -12,6 +12,7 @@ import {
   type Operation,
   ownProperty,
   type Protocol,
+  parseJson,
   type StreamState,
 } from "model-gateway/protocol";
 
@@ -142,12 +143,8 @@ export const retryAfter = (body: Buffer): number | undefined => retryDelay(error
 
 /** Returns the error object of a body; a stream as an array has its error in the array. */
 function findError(text: string): unknown {
-  try {
-    const body: unknown = JSON.parse(text);
-    return [body, ...asList(body)].map((element) => asObject(element)?.["error"]).find((error) => error !== undefined);
-  } catch {
-    return undefined;
-  }
+  const body = parseJson(text);
+  return [body, ...asList(body)].map((element) => asObject(element)?.["error"]).find((error) => error !== undefined);
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   type JsonObject,
   type Opaque,
   parseExact,
+  parseJson,
   type ResponseContext,
   type ResponseEncoder,
   Steps,
@@ -453,11 +454,7 @@ const oneLine = (json: string): string => json.replace(/[\r\n]+/g, " ");
 /** Returns the arguments as the text of a JSON object; undefined if they are not an object. */
 function argumentsJson(text: string): string | undefined {
   if (isEmptyArguments(text)) return "{}";
-  try {
-    return asObject(JSON.parse(text)) && oneLine(text.trim());
-  } catch {
-    return undefined;
-  }
+  return asObject(parseJson(text)) && oneLine(text.trim());
 }
 
 const WIRE_FINISH_REASONS: Readonly<Record<FinishReason, string>> = {

@@ -15,6 +15,7 @@ import {
   type Media,
   type Opaque,
   type Operation,
+  parseJson,
   post,
   RawJson,
 } from "model-gateway/protocol";
@@ -305,20 +306,12 @@ export function ending(frame: Frame): Ending | undefined {
   const { kind, bytes } = frame;
   if (kind !== "event" && kind !== "element") return undefined;
   if (!END_MEMBERS.test(bytes.toString("latin1"))) return undefined;
-  const json = asObject(frame.json() ?? bareJson(bytes));
+  // An error is also sent among events as JSON without `data:`. [S: the SDK looks for it]
+  const json = asObject(frame.json() ?? parseJson(bytes.toString()));
   if ((json?.["error"] ?? null) !== null) return "error";
   const reasons = asList(json?.["candidates"]).map((candidate) => asObject(candidate)?.["finishReason"]);
   reasons.push(asObject(json?.["promptFeedback"])?.["blockReason"]);
   return reasons.some((reason) => rawReason(reason) !== undefined) ? "complete" : undefined;
-}
-
-/** Parses an error that is sent among events as JSON without `data:`. [S: the SDK looks for it] */
-function bareJson(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString());
-  } catch {
-    return undefined;
-  }
 }
 
 /** Characters between two marks. */

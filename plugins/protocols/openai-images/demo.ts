@@ -4,7 +4,6 @@ import {
   asText,
   DEMO_CUT,
   type DemoAnswer,
-  type DemoFrame,
   type DemoRequest,
   demoFault,
   demoId,
@@ -57,8 +56,8 @@ function eventsOf(kind: string, head: JsonObject, image: (n: number) => string, 
 }
 
 /** Returns the events as frames; a stream that fails ends with its error instead of its last event. */
-function toFrames(events: readonly Buffer[], after: number, end: string): DemoFrame[] {
-  const frames: DemoFrame[] = events.map((bytes, n) => (n === 0 ? { after, bytes } : { bytes }));
+function toFrames(events: readonly Buffer[], after: number, end: string): DemoAnswer["frames"] {
+  const frames: DemoAnswer["frames"][number][] = events.map((bytes, n) => (n === 0 ? { after, bytes } : { bytes }));
   if (end === "cut") frames.splice(-1, 1, DEMO_CUT);
   if (end === "error") {
     frames.splice(-1, 1, { bytes: streamError(FAILURE) });

@@ -1,4 +1,4 @@
-import { asCount, asObject, dropUndefined, type JsonObject, type Usage } from "model-gateway/protocol";
+import { asCount, asObject, dropUndefined, type JsonObject, parseJson, type Usage } from "model-gateway/protocol";
 
 type TranscriptionUsage = NonNullable<Usage["besides"]>[number];
 
@@ -17,7 +17,7 @@ export function messageUsageReader(): (message: Buffer, previous?: Usage) => Usa
   let transcriber: string | undefined;
   return (message, previous) => {
     if (!MARKS.some((mark) => message.includes(mark))) return previous;
-    const event = parseMessage(message);
+    const event = asObject(parseJson(message.toString()));
     const type = event?.["type"];
     if (type === RESPONSE_DONE) {
       const usage = readUsage(event?.["response"]);
@@ -90,12 +90,4 @@ function addTokens(first: Pick<Usage, "in" | "out">, second: Pick<Usage, "in" | 
       audio: sum(first.out.audio, second.out.audio),
     }),
   };
-}
-
-function parseMessage(message: Buffer): JsonObject | undefined {
-  try {
-    return asObject(JSON.parse(message.toString()));
-  } catch {
-    return undefined;
-  }
 }

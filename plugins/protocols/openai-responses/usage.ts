@@ -10,6 +10,7 @@ import {
   GatewayError,
   type JsonObject,
   type Protocol,
+  parseJson,
   type Usage,
 } from "model-gateway/protocol";
 import { IMAGE_TOKENS, providerCost, stateTokens } from "../openai/usage.ts";
@@ -206,13 +207,7 @@ export function writeResponsesUsage({ in: input, out }: Usage): JsonObject {
 export const inputTokensCodec = {
   /** Decodes a count. @throws GatewayError `upstream_invalid` when it has no number */
   decode(text: string): number {
-    let body: unknown;
-    try {
-      body = JSON.parse(text);
-    } catch {
-      body = undefined;
-    }
-    const total = asCount(asObject(body)?.["input_tokens"]);
+    const total = asCount(asObject(parseJson(text))?.["input_tokens"]);
     if (total === undefined)
       throw new GatewayError("upstream_invalid", { message: "The provider's response has no count." });
     return total;

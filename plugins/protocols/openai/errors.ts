@@ -13,6 +13,7 @@ import {
   type JsonObject,
   ownProperty,
   type Protocol,
+  parseJson,
 } from "model-gateway/protocol";
 
 /**
@@ -229,11 +230,3 @@ function isBadKey(status: number, error: unknown): boolean {
 }
 const INCORRECT_KEY = "Incorrect API key provided";
 const BAD_KEY = "API_KEY_INVALID";
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

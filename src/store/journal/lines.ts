@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { asObject } from "../../wire/values.ts";
+import { asObject, parseJson } from "../../wire/values.ts";
 import { journalPosition, placeOpenRows } from "../journal-place.ts";
 import type { UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
@@ -62,13 +62,8 @@ function* splitLines(bytes: Buffer, position: number): Generator<LineText> {
 
 /** Parses a line of a journal; undefined if it is invalid. */
 export function parseJournalLine(text: string): JournalLine | undefined {
-  if (text === "") return undefined;
-  try {
-    const line: unknown = JSON.parse(text);
-    return isLine(line) ? line : undefined;
-  } catch {
-    return undefined;
-  }
+  const line = parseJson(text);
+  return isLine(line) ? line : undefined;
 }
 
 /** Reports whether a JSON value is a journal line: after a power cut a file may contain anything. */

@@ -1,3 +1,4 @@
+import { asList, parseJson } from "../../wire/values.ts";
 import type { RunningReservation } from "../limiter.ts";
 import { filesToRead, isOrphaned, listJournals, lostPrimary, parentPid } from "./files.ts";
 import { readLines } from "./lines.ts";
@@ -42,10 +43,5 @@ function findLastLine(files: readonly string[]): readonly RunningReservation[] |
 }
 
 /** Parses such a line; undefined if it is invalid: after a power cut a file may contain anything. */
-function parseOrphaned(text: string): readonly RunningReservation[] | undefined {
-  try {
-    return JSON.parse(text)[1];
-  } catch {
-    return undefined;
-  }
-}
+const parseOrphaned = (text: string): readonly RunningReservation[] | undefined =>
+  asList(parseJson(text))[1] as readonly RunningReservation[] | undefined;
