@@ -15,7 +15,6 @@ export type {
   Operation,
   OtherModelMembers,
   Protocol,
-  RateLimitState,
   RateLimitStates,
   SocketName,
   StoredResponses,
@@ -98,6 +97,7 @@ export { Frame } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";
 export { isJsonText } from "./wire/nested.ts";
 export type { JsonPath } from "./wire/paths.ts";
+export { decodeOrKeep } from "./wire/query.ts";
 export {
   asCount,
   asCounts,

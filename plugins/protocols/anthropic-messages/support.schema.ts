@@ -1,6 +1,7 @@
 import {
   asList,
   asObject,
+  decodeOrKeep,
   type EncodeContext,
   type JsonObject,
   parseExact,
@@ -108,7 +109,7 @@ function innerSchemas(object: JsonObject, isPropertyMap: boolean, root: JsonObje
 function resolvePointer(ref: string, root: JsonObject): JsonObject | undefined {
   if (ref !== "#" && !ref.startsWith("#/")) return undefined;
   let target: unknown = root;
-  for (const token of decodePointer(ref).split("/").slice(1)) {
+  for (const token of decodeOrKeep(ref).split("/").slice(1)) {
     const name = token.replaceAll("~1", "/").replaceAll("~0", "~");
     if (Array.isArray(target)) target = target[Number(name)];
     else {
@@ -117,14 +118,6 @@ function resolvePointer(ref: string, root: JsonObject): JsonObject | undefined {
     }
   }
   return objectOf(target);
-}
-
-function decodePointer(ref: string): string {
-  try {
-    return decodeURIComponent(ref);
-  } catch {
-    return ref;
-  }
 }
 
 /** String formats that the vendor enforces. [S: the SDK's schema transform] */

@@ -1,6 +1,7 @@
 import {
   asObject,
   asText,
+  decodeOrKeep,
   type ObjectMembers,
   type OtherModelMembers,
   type VendorObjects,
@@ -44,7 +45,7 @@ function objectId(text: string): string | undefined {
   if (tableMatch) return tableMatch[1];
   if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return idInName(text) ?? lastPart(text);
   const authority = AUTHORITY.exec(text)?.[1]?.replaceAll(/[\t\r\n]/g, "") ?? "";
-  const host = percentDecoded(authority.slice(0, MAX_AUTHORITY));
+  const host = decodeOrKeep(authority.slice(0, MAX_AUTHORITY));
   // What is too long to compare counts as the vendor's.
   const isLong = authority.length > MAX_AUTHORITY || (host.length > MAX_OTHER_SCRIPT && OTHER_SCRIPT.test(host));
   if (isLong || (SLOW_HOST.test(host) && mayReadAsOwnHost(host))) return BUCKETS + OWN_DOMAIN;
@@ -62,14 +63,6 @@ const mayReadAsOwnHost = (host: string): boolean =>
     .toLowerCase()
     .replaceAll(/[^a-z0-9]/g, "")
     .includes("googleapis");
-
-function percentDecoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
 
 /** Returns the object id in one of the vendor's URLs; for what no key can own the bucket's address, or that of the host. */
 function objectIdInUrl({ hostname, pathname }: URL): string {

@@ -1,11 +1,4 @@
-import {
-  type Effort,
-  invalidField,
-  ownProperty,
-  type RateLimitState,
-  type RateLimitStates,
-  type Usage,
-} from "model-gateway/protocol";
+import { type Effort, invalidField, ownProperty, type RateLimitStates, type Usage } from "model-gateway/protocol";
 
 /** All efforts of the vendor, by their names in conversations. [S: ReasoningEffort] */
 export const EFFORTS = [
@@ -174,7 +167,7 @@ export function rateHeaders({ requests, tokens }: RateLimitStates): string[] {
 function addRateHeaders(
   lines: string[],
   [limitHeader, remainingHeader, resetHeader]: typeof REQUEST_RATE_HEADERS | typeof TOKEN_RATE_HEADERS,
-  { limit, remaining, reset }: RateLimitState,
+  { limit, remaining, reset }: Required<RateLimitStates>["requests"],
 ): void {
   lines.push(limitHeader, String(limit), remainingHeader, String(remaining), resetHeader, formatReset(reset));
 }
