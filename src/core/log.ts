@@ -1,4 +1,5 @@
 import sonic, { type SonicBoom } from "sonic-boom";
+import { LF } from "../wire/grammar.ts";
 import { jsonString, needsNoEscapes } from "../wire/json-string.ts";
 
 /** The gateway's log. Never pass headers, bodies or credentials to it. */
@@ -122,8 +123,6 @@ function anyMembers(fields: object & { err?: unknown }): string {
 
 const serializeError = ({ name: type, message, stack }: Error) => ({ type, message, stack });
 
-const NEWLINE = 10;
-
 /**
  * Bytes that justify a write of their own, and the maximum milliseconds that a line waits for others. Each write wakes a thread,
  * which costs more than its bytes do.
@@ -181,7 +180,7 @@ class LineWriter {
     const found = this.lost === lost;
     // sonic-boom reports a drop once, however many lines it contains.
     if (!found) this.lost--;
-    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, end + 1))
+    for (let end = bytes.indexOf(LF); end >= 0; end = bytes.indexOf(LF, end + 1))
       if (found) this.lineEnds.push(this.accepted + end + 1);
       else this.lost++;
     if (found) this.accepted += bytes.length;

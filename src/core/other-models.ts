@@ -1,4 +1,5 @@
 import { anyCasePattern, ESCAPED_LETTER, foldCase } from "../wire/any-case.ts";
+import { COLON, OPEN_ARRAY, QUOTE, SPACE } from "../wire/grammar.ts";
 import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import { asList, type JsonObject } from "../wire/values.ts";
@@ -27,7 +28,6 @@ const NAMES = MEMBERS.map((name) => Buffer.from(`"${name}"`));
 /** A name in another case: some servers, mostly written in Go, read names case-insensitively. */
 const SPELLED = new RegExp(MEMBERS.map((name) => `"(?!${name}")${anyCasePattern(name)}"`).join("|"));
 const ESCAPE = Buffer.from("\\u");
-const [COLON, QUOTE, BRACKET, SPACE] = [0x3a, 0x22, 0x5b, 0x20];
 
 /**
  * Returns the models that a body names besides the requested one, where the protocol says that there may be any.
@@ -87,7 +87,7 @@ function mayNameModel(json: Buffer, hidden: boolean): boolean {
     for (let at = json.indexOf(name); at >= 0; at = json.indexOf(name, at)) {
       at = skipSpace(json, at + name.length);
       const value = json[at] === COLON ? json[skipSpace(json, at + 1)] : undefined;
-      if (value === QUOTE || value === BRACKET) return true;
+      if (value === QUOTE || value === OPEN_ARRAY) return true;
     }
   if (!hidden) return false;
   const text = json.toString("latin1");

@@ -1,8 +1,9 @@
+import { BACKSLASH } from "../wire/grammar.ts";
+
 /** Maximum backslashes before a character: in JSON nested in JSON, they are escaped again. */
 const MAX_BACKSLASHES = 8;
 /** Maximum times that a percent sign is escaped as `%25`, and maximum leading zeros of an HTML character reference. */
 const MAX_REPEATS = 4;
-const BACKSLASH = 0x5c;
 const PERCENT = 0x25;
 const AMPERSAND = 0x26;
 const HASH = 0x23;

@@ -1,6 +1,7 @@
 import { Body, invalidFormError, invalidJsonError } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { RequestFiles } from "../core/object-members.ts";
+import { OPEN_ARRAY, OPEN_OBJECT } from "../wire/grammar.ts";
 import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json.ts";
 import { FormError, type FormPart, FormScanner, parseBoundary, type ValueReceiver } from "../wire/multipart.ts";
 import { FormValueFinder } from "./form-value-finder.ts";
@@ -9,7 +10,6 @@ import { RequestFileFinder } from "./request-file-finder.ts";
 import { RequestLines } from "./request-lines.ts";
 
 const NO_REFERENCES: readonly ObjectReference[] = [];
-const [OBJECT, ARRAY] = [..."{["].map((each) => each.charCodeAt(0));
 /** White space, and the byte order marks of UTF-8, UTF-16 and UTF-32: some JSON parsers accept all of them. */
 const BEFORE_JSON: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0, 0xef, 0xbb, 0xbf, 0xfe, 0xff]);
 /** Limit of such leading bytes. */
@@ -172,7 +172,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
     if (first === undefined && this.length + bytes.length <= MAX_LEADING_BYTES) return;
     if (first === undefined && (!this.file || this.isOtherJson([...this.pieces, bytes])))
       throw new GatewayError("invalid_json");
-    this.state = first === OBJECT || first === ARRAY ? "json" : "other";
+    this.state = first === OPEN_OBJECT || first === OPEN_ARRAY ? "json" : "other";
     if (this.state === "json" && this.allowed !== "piece" && OTHER_CHARSET.test(this.type))
       throw new GatewayError("unsupported_media_type", { hint: "Send JSON in UTF-8." });
     if (this.state === "json") return;

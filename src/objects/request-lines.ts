@@ -1,7 +1,7 @@
 import { GatewayError } from "../core/errors.ts";
+import { CR, LF } from "../wire/grammar.ts";
 import type { BodyReferenceFinder, ObjectReference } from "./reference-finder.ts";
 
-const [LINE_END, CARRIAGE_RETURN] = [10, 13];
 /** Bytes of memory that a piece of a buffered line needs besides its text. */
 const PIECE_OVERHEAD = 256;
 
@@ -38,12 +38,12 @@ export class RequestLines {
   }
 
   push(bytes: Buffer): void {
-    const first = bytes.indexOf(LINE_END);
+    const first = bytes.indexOf(LF);
     if (first < 0) {
       this.readLine(bytes);
       return;
     }
-    const last = bytes.lastIndexOf(LINE_END);
+    const last = bytes.lastIndexOf(LF);
     this.readLine(bytes.subarray(0, first));
     this.end();
     if (last > first) this.readWholeLines(bytes.subarray(first + 1, last + 1));
@@ -60,8 +60,8 @@ export class RequestLines {
       return;
     }
     const last = bytes.length - 1;
-    const middle = bytes.lastIndexOf(LINE_END, last >> 1);
-    const cut = middle >= 0 ? middle : bytes.indexOf(LINE_END);
+    const middle = bytes.lastIndexOf(LF, last >> 1);
+    const cut = middle >= 0 ? middle : bytes.indexOf(LF);
     if (cut < last) {
       this.readWholeLines(bytes.subarray(0, cut + 1));
       this.readWholeLines(bytes.subarray(cut + 1));
@@ -100,7 +100,7 @@ export class RequestLines {
   private readLine(bytes: Buffer): void {
     if (bytes.length === 0) return;
     this.buffered += bytes.length + PIECE_OVERHEAD;
-    const at = bytes.indexOf(CARRIAGE_RETURN);
+    const at = bytes.indexOf(CR);
     // Some readers end a line there: what is inside a value here would be a request of its own.
     if (this.returned || (at >= 0 && at < bytes.length - 1)) this.fail("It has a carriage return inside.");
     this.returned = at >= 0;
@@ -126,6 +126,6 @@ export class RequestLines {
 /** Counts the ends of lines: one by one, as a call for each would cost more where lines are short. */
 function countLines(bytes: Buffer): number {
   let count = 0;
-  for (let i = 0; i < bytes.length; i++) if (bytes[i] === LINE_END) count++;
+  for (let i = 0; i < bytes.length; i++) if (bytes[i] === LF) count++;
   return count;
 }

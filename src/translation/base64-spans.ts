@@ -1,3 +1,4 @@
+import { BACKSLASH, QUOTE } from "../wire/grammar.ts";
 import type { ByteSpan } from "../wire/splice.ts";
 import type { Media } from "./conversation.ts";
 import { endsStep, runAtOnce, type Steps } from "./steps.ts";
@@ -11,8 +12,6 @@ interface Base64Span extends ByteSpan {
 const [STEP, SAMPLE] = [1024, 48];
 /** Bytes of a sample within base64: other text would have another character in one of the samples. */
 const INNER_SAMPLE = 16;
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 /** Character codes of base64, and of the backslash that may escape a slash or a line end. */
 const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
   code === BACKSLASH || /[\w+/=-]/.test(String.fromCharCode(code)) ? 1 : 0,

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Body } from "../core/body.ts";
+import { BACKSLASH } from "../wire/grammar.ts";
 import { type ByteSpan, type Edit, splice } from "../wire/splice.ts";
 import { base64SpansInSteps } from "./base64-spans.ts";
 import type { Media } from "./conversation.ts";
@@ -20,7 +21,6 @@ import { countBudget } from "./text-tokens.ts";
 /** The end of what a data URL has before its base64, and the maximum bytes up to there. */
 const DATA_URL_END = "base64,";
 const MAX_DATA_URL_START = 256;
-const BACKSLASH = 0x5c;
 /** Bytes of the longest escape of a character. */
 const MAX_ESCAPE = 6;
 /** Bytes of the random part of placeholders, and of the number after it: three bytes are four characters of base64. */

@@ -1,4 +1,5 @@
 import { Frame } from "../wire/frame.ts";
+import { OPEN_ARRAY, OPEN_OBJECT } from "../wire/grammar.ts";
 import { peekResponse } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
 
@@ -6,8 +7,6 @@ import type { UpstreamResponse } from "./response.ts";
 const MAX_ERROR_TEXT = 4 * 1024;
 /** Bytes of white space, and of a byte order mark, which some servers send before JSON. */
 const SKIPPED: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0xef, 0xbb, 0xbf]);
-const OBJECT = 0x7b;
-const ARRAY = 0x5b;
 const ERROR = Buffer.from("error");
 /** A quick test: `error` members of successful responses are null. */
 const MAY_FAIL = /"error"\s*:\s*[{"]|"object"\s*:\s*"error"/;
@@ -32,7 +31,7 @@ export function detectNonAnswer(
     if (last && !isComplete) onCut(lengthOf(pieces));
     const first = firstSignificantByte(pieces);
     if (first === undefined) return last && settle(isComplete ? "empty" : undefined);
-    if (first !== OBJECT && !(allowArray && first === ARRAY)) return settle("unreadable");
+    if (first !== OPEN_OBJECT && !(allowArray && first === OPEN_ARRAY)) return settle("unreadable");
     if (last) return settle(isComplete ? possibleError(pieces) : undefined);
     return lengthOf(pieces) > MAX_ERROR_TEXT && settle();
   });

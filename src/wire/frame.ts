@@ -1,4 +1,4 @@
-import { CLOSE_ARRAY, COLON, COMMA, OPEN_ARRAY } from "./grammar.ts";
+import { CLOSE_ARRAY, COLON, COMMA, CR, LF, OPEN_ARRAY, SPACE } from "./grammar.ts";
 import { containsWord, mayContain } from "./may-contain.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
 import { parseJson } from "./values.ts";
@@ -15,9 +15,6 @@ import { parseJson } from "./values.ts";
  */
 export type FrameKind = "event" | "element" | "piece" | "end";
 
-const LF = 10;
-const CR = 13;
-const SPACE = 32;
 const EVENT = Buffer.from("event");
 const TEXT = Buffer.from("data");
 const LINE = Buffer.from("\n");

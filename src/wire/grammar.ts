@@ -1,5 +1,8 @@
 /** The bytes of JSON (RFC 8259): their meaning, as tables, and functions that skip many of them quickly. */
 
+export const LF = 10;
+export const CR = 13;
+export const SPACE = 32;
 export const QUOTE = 34;
 export const BACKSLASH = 92;
 

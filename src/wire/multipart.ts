@@ -1,3 +1,4 @@
+import { CR, LF } from "./grammar.ts";
 import type { ByteSpan } from "./splice.ts";
 import { ByteSearch } from "./window.ts";
 
@@ -31,8 +32,6 @@ const FILE = new RegExp(
   "i",
 );
 const TEXT_TYPE = /^text\/plain(?:[ \t]*;[ \t]*charset=(?:"([^"]*)"|([^\s"]*)))?[ \t]*$/i;
-const CARRIAGE_RETURN = 13;
-const LINE_FEED = 10;
 
 /** A form that is malformed, or that two parsers could read differently. */
 export class FormError extends Error {
@@ -201,9 +200,9 @@ export class FormScanner {
 
   private readStart(): boolean {
     const { unchecked: rest, delimiter } = this;
-    const prefixLength = rest[0] === CARRIAGE_RETURN ? 2 : 0;
+    const prefixLength = rest[0] === CR ? 2 : 0;
     if (rest.length < prefixLength + delimiter.length) return false;
-    if (prefixLength > 0 && rest[1] !== LINE_FEED) this.fail("It does not begin with its boundary");
+    if (prefixLength > 0 && rest[1] !== LF) this.fail("It does not begin with its boundary");
     if (rest.compare(delimiter, 0, delimiter.length, prefixLength, prefixLength + delimiter.length) !== 0)
       this.fail("It does not begin with its boundary");
     this.advance(prefixLength + delimiter.length);
@@ -249,7 +248,7 @@ export class FormScanner {
       }
       return false;
     }
-    if (delimiterStart < 2 || rest[delimiterStart - 2] !== CARRIAGE_RETURN || rest[delimiterStart - 1] !== LINE_FEED)
+    if (delimiterStart < 2 || rest[delimiterStart - 2] !== CR || rest[delimiterStart - 1] !== LF)
       this.fail("Its boundary stands within a part's value", this.offset + delimiterStart);
     const end = this.offset + delimiterStart - 2;
     if (this.declaredLength !== undefined && this.declaredLength !== end - this.start)

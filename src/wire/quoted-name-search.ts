@@ -1,7 +1,7 @@
 import { letterVariants } from "./any-case.ts";
+import { BACKSLASH, QUOTE } from "./grammar.ts";
 
 const BYTES = 256;
-const [QUOTE, BACKSLASH] = [...'"\\'].map((letter) => letter.charCodeAt(0)) as [number, number];
 /** The rest of the beginning of an escape that may stand for a letter. */
 const ESCAPE = "u00";
 const FOUND = -1;

@@ -1,8 +1,6 @@
 import { Frame, FrameBuffer } from "./frame.ts";
-import { COLON, findByte } from "./grammar.ts";
+import { COLON, CR, findByte, LF } from "./grammar.ts";
 
-const LF = 10;
-const CR = 13;
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 /** Bytes of a line that are read one by one before the native search continues from there. */

@@ -8,6 +8,7 @@ import type { Question } from "../core/peers.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { UnwrittenLines } from "../store/ledger.ts";
 import { FormattedError } from "../text/format-error.ts";
+import { LF } from "../wire/grammar.ts";
 import type { ToPrimary, ToWorker, WorkerStart } from "./messages.ts";
 import { PendingQuestions } from "./pending-questions.ts";
 
@@ -210,13 +211,11 @@ export class WorkerProcess {
   }
 }
 
-const NEWLINE = 10;
-
 /** Passes on output in whole lines, so that lines of several workers do not mix. */
 function forwardLines(stream: Readable, forward: (bytes: Buffer) => void): void {
   let rest: Buffer = Buffer.alloc(0);
   stream.on("data", (bytes: Buffer) => {
-    const end = bytes.lastIndexOf(NEWLINE) + 1;
+    const end = bytes.lastIndexOf(LF) + 1;
     if (end > 0) forward(rest.length > 0 ? Buffer.concat([rest, bytes.subarray(0, end)]) : bytes.subarray(0, end));
     const left = bytes.subarray(end);
     rest = end > 0 || rest.length === 0 ? Buffer.from(left) : Buffer.concat([rest, left]);

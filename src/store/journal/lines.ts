@@ -1,4 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { LF } from "../../wire/grammar.ts";
 import { asObject, parseJson } from "../../wire/values.ts";
 import { journalPosition, placeOpenRows } from "../journal-place.ts";
 import type { UsageRow } from "../ledger-row.ts";
@@ -38,7 +39,7 @@ export function* readLines(file: string, from: number, to: number): Generator<Li
     while (position < end) {
       const bytes = Buffer.allocUnsafe(Math.min(room, end - position));
       const read = readSync(fd, bytes, 0, bytes.length, position);
-      const whole = bytes.subarray(0, read).lastIndexOf(10) + 1;
+      const whole = bytes.subarray(0, read).lastIndexOf(LF) + 1;
       if (whole === 0 && (read < room || room > MAX_LINE)) return;
       // The line is longer than the buffer.
       room = whole === 0 ? room * 2 : READ_BYTES;
@@ -54,7 +55,7 @@ export function* readLines(file: string, from: number, to: number): Generator<Li
 /** @param position of the first byte in the file */
 function* splitLines(bytes: Buffer, position: number): Generator<LineText> {
   for (let at = 0; at < bytes.length; ) {
-    const end = bytes.indexOf(10, at);
+    const end = bytes.indexOf(LF, at);
     yield { text: bytes.toString("utf8", at, end), from: position + at, to: position + end + 1 };
     at = end + 1;
   }
