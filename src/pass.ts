@@ -8,8 +8,9 @@ import { openBodyAccount } from "./downstream/receive-body.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { Generation } from "./generation.ts";
 import type { ExchangeParts } from "./pipeline.ts";
-import { addCredential, upstreamPath, urlWithPath } from "./upstream/address.ts";
-import { headerObject, PassMeter } from "./upstream/pass-meter.ts";
+import { addCredential } from "./upstream/address.ts";
+import { outgoingPass } from "./upstream/pass.ts";
+import { PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 import type { UpstreamAnswer } from "./upstream/received-answer.ts";
 
@@ -18,7 +19,6 @@ type PassParts = ExchangeParts & Pick<Generation, "limits" | "bodies">;
 /**
  * Runs a request on a passthrough path (`pass` in gateway.yaml): bodies are not parsed, and only the phases access, send and done
  * run. Never throws.
- * @param expectsContinue the client waits for `100 Continue` before it sends the body
  */
 export async function runPassthrough(
   exchange: Exchange,
@@ -26,7 +26,6 @@ export async function runPassthrough(
   parts: PassParts,
   match: PassMatch,
   reply: Reply,
-  expectsContinue: boolean,
 ): Promise<void> {
   let answer: UpstreamAnswer | undefined;
   let recorded: { later: MaybePromise<GatewayError | undefined> } | undefined;
@@ -46,11 +45,10 @@ export async function runPassthrough(
       await reply.stream(answer, await chain.response(exchange, answer.head));
     } else {
       await parts.admission.acquire(exchange);
-      await forwardUnparsed(exchange, chain, parts, match, reply, expectsContinue, settle);
+      await forwardUnparsed(exchange, chain, parts, match, reply, settle);
     }
   } catch (error) {
-    if (answer) answer.destroy();
-    else if (exchange.answer) discardAnswer(exchange.answer);
+    discardAnswer(exchange, answer);
     // An exchange recorded as complete stays so, even if its client did not take the last bytes.
     if (!recorded) await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {
@@ -72,7 +70,6 @@ async function forwardUnparsed(
   parts: PassParts,
   { path, below }: PassMatch,
   reply: Reply,
-  expectsContinue: boolean,
   settle: () => void,
 ): Promise<void> {
   const { proxy, redactor, objects, limits: pace, upstreams } = parts;
@@ -82,23 +79,19 @@ async function forwardUnparsed(
   const owned = passing.admit();
   if (owned) await owned;
   exchange.attempts.push(attempt);
-  upstreams.health.admit(attempt.target);
-  attempt.credential = upstreams.health.credential(attempt.target, undefined, attempt.caller);
+  upstreams.health.admit(attempt);
   const written = chain.send(exchange, attempt);
   if (written) await written;
-  const { provider } = attempt.target;
-  const { name, timeouts } = provider;
   addCredential(attempt);
-  const account = attempt.credential?.account ?? name;
-  const target = urlWithPath(provider.url, upstreamPath(exchange, attempt));
+  const outgoing = outgoingPass(exchange, attempt);
   const meter = new PassMeter(exchange, attempt, path, () => reply.gatewayHeaders(), redactor, passing, settle);
-  const slot = await upstreams.slots.acquire(provider, exchange);
+  const slot = await upstreams.slots.acquire(attempt.target.provider, exchange);
   attempt.dispatched = true;
   attempt.sent = true;
   upstreams.persist();
   try {
-    if (expectsContinue) reply.response.writeContinue();
-    await proxy.pass({ target, headers: headerObject(attempt.headers), account, timeouts, pace }, reply, meter);
+    reply.sendContinue();
+    await proxy.pass({ ...outgoing, pace }, reply, meter);
   } catch (thrown) {
     attempt.error = GatewayError.from(thrown);
     if (attempt.error.code === "upstream_unreachable") attempt.sent = false;

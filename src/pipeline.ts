@@ -66,8 +66,7 @@ export async function runExchange(
     const objectStage = exchange.answer ? undefined : parts.objects.recordingStage(exchange, answer.head);
     await reply.stream(answer, objectStage ? [objectStage, ...stages] : stages);
   } catch (error) {
-    if (answer) answer.destroy();
-    else if (exchange.answer) discardAnswer(exchange.answer);
+    discardAnswer(exchange, answer);
     if (error instanceof GatewayError && error.code === "plugin_timeout") exchange.cancel();
     await reply.refuse(parts.redactor.error(error, exchange.credentials));
   } finally {

@@ -13,9 +13,9 @@ import { namesModel } from "./downstream/query-names.ts";
 import { Reply, type ReplyParts } from "./downstream/reply.ts";
 import { SocketMessageChecker } from "./objects/socket-message-checker.ts";
 import type { ExchangeParts } from "./pipeline.ts";
-import { addCredential, upstreamPath, urlWithPath } from "./upstream/address.ts";
+import { addCredential } from "./upstream/address.ts";
 import { callerIdOf, switchedOffError } from "./upstream/health.ts";
-import { headerObject } from "./upstream/pass-meter.ts";
+import { outgoingPass } from "./upstream/pass.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 import type { ProviderSlot } from "./upstream/provider-slots.ts";
 import type { UpstreamAnswer } from "./upstream/received-answer.ts";
@@ -66,13 +66,9 @@ export async function runWebSocket(
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);
       const socketProtocol = pass ? undefined : exchange.protocol.socket;
       const client = { gatewayHeaders: () => reply.gatewayHeaders(), refuse };
-      const { provider } = attempt.target;
-      const names = socketProtocol && messageChecker(exchange, socketProtocol, provider, parts);
+      const names = socketProtocol && messageChecker(exchange, socketProtocol, attempt.target.provider, parts);
       const meter = new SocketMeter(exchange, attempt, allowed, socketProtocol, client, parts.redactor, names);
-      const target = urlWithPath(provider.url, upstreamPath(exchange, attempt));
-      const { name, timeouts } = provider;
-      const account = attempt.credential?.account ?? name;
-      const outgoing = { target, headers: headerObject(attempt.headers), account, timeouts };
+      const outgoing = outgoingPass(exchange, attempt);
       setOutcome(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
       health.recordPassThrough(attempt, !pass || pass.path.isModelApi(pass.below));
     } else if (exchange.answer) {
@@ -81,8 +77,7 @@ export async function runWebSocket(
       await reply.stream(answer, await chain.response(exchange, answer.head));
     }
   } catch (error) {
-    if (answer) answer.destroy();
-    else if (exchange.answer) discardAnswer(exchange.answer);
+    discardAnswer(exchange, answer);
     refuse(error);
   } finally {
     slot?.release();
@@ -104,8 +99,7 @@ async function passthroughAttempt(
   const attempt = path.createAttempt(exchange, below);
   const owned = path.objects(exchange, below, parts.objects, 0).admit();
   if (owned) await owned;
-  parts.upstreams.health.admit(attempt.target);
-  attempt.credential = parts.upstreams.health.credential(attempt.target, undefined, attempt.caller);
+  parts.upstreams.health.admit(attempt);
   return attempt;
 }
 

@@ -49,8 +49,13 @@ const isArray = (json: Buffer): boolean => /^\s*\[/.test(json.toString("latin1",
 
 const isLength = (name: string): boolean => name.toLowerCase() === "content-length";
 
-/** Ends the pieces of an answer that is not sent, as its plugin has failed. */
-export function discardAnswer({ body, text }: Answer): void {
+/** Ends the answer of an exchange that has failed before it was sent, a plugin's also where nothing was made of it yet. */
+export function discardAnswer({ answer: own }: Exchange, answer: UpstreamAnswer | undefined): void {
+  if (answer) answer.destroy();
+  else if (own) discardPieces(own);
+}
+
+function discardPieces({ body, text }: Answer): void {
   if (text !== undefined) return;
   try {
     closePieces(piecesOf(body));

@@ -1,10 +1,10 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { Body } from "../core/body.ts";
 import type { BufferAccount, BufferLimits, PreemptListener } from "../core/buffer-memory.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Generation } from "../generation.ts";
 import { type BodyLimits, type OpenBufferAccount, readBody } from "./body.ts";
 import { readForm } from "./form.ts";
+import type { Reply } from "./reply.ts";
 
 /** Returns the limits within which a single body of this many bytes fits. */
 const roomFor = (
@@ -37,26 +37,22 @@ export function openBodyAccount(
   return account;
 }
 
-/**
- * Returns the function that reads the body.
- * @param expectsContinue the client waits for `100 Continue` before it sends the body
- */
+/** Returns the function that reads the body. */
 export function createReceiveBody(
   exchange: Exchange,
-  request: IncomingMessage,
-  response: ServerResponse,
+  reply: Pick<Reply, "request" | "sendContinue">,
   parts: Pick<Generation, "limits" | "objects" | "bodies" | "spools">,
-  expectsContinue: boolean,
 ): ReceiveBody {
   const { limits, objects } = parts;
+  const { request } = reply;
   return () => {
     if (exchange.operation.body === "none") return Body.empty;
     const openAccount: OpenBufferAccount = (...options) => openBodyAccount(exchange, parts, ...options);
-    const sendContinue = expectsContinue ? () => response.writeContinue() : undefined;
+    const beforeRead = () => reply.sendContinue();
     if (exchange.operation.body === "json")
-      return readBody(request, limits, { headers: exchange.headers, openAccount, beforeRead: sendContinue });
+      return readBody(request, limits, { headers: exchange.headers, openAccount, beforeRead });
     // A form's length is not limited: its files stream through.
-    sendContinue?.();
+    reply.sendContinue();
     const { output, objects: objectMembers } = exchange.protocol;
     const otherFields = output?.multipliers.map(([name]) => String(name));
     const finder = objectMembers && objects.finderFor(objectMembers);

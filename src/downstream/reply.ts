@@ -24,10 +24,16 @@ export class Reply {
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
     { upstreams, config, log }: ReplyParts,
+    private readonly expectsContinue = false,
   ) {
     this.log = log;
     const { stalled } = config.connections;
     this.writer = new ResponseWriter(response, upstreams.persist, (thrown) => this.logFault(thrown), stalled);
+  }
+
+  /** Asks the client for the body, if it waits for that. */
+  sendContinue(): void {
+    if (this.expectsContinue) this.response.writeContinue();
   }
 
   /** Runs `leave` when the client leaves, at once if it already has. Returns a function that unsubscribes. */

@@ -284,13 +284,13 @@ export class Downstream {
       if (!response.writableFinished) exchange.abort();
     });
     if (response.destroyed) exchange.abort();
-    const reply = new Reply(exchange, request, response, generation);
-    const receive = createReceiveBody(exchange, request, response, generation, expectsContinue);
+    const reply = new Reply(exchange, request, response, generation, expectsContinue);
+    const receive = createReceiveBody(exchange, reply, generation);
     this.exchanges.add(
       { exchange, generation, reply },
       response,
       passes
-        ? runPassthrough(exchange, chain, generation, passes, reply, expectsContinue)
+        ? runPassthrough(exchange, chain, generation, passes, reply)
         : wantsExplanation(headers)
           ? sendExplanation(exchange, chain, generation, receive, reply)
           : runExchange(exchange, chain, generation, receive, reply),

@@ -72,6 +72,10 @@ interface TargetState {
   readonly provider: ProviderState;
 }
 
+/** Returns when a credential may be used at a target: it may have to wait there, or everywhere. */
+const credentialUsableAt = ({ provider, cooldowns }: TargetState, credential: Credential, caller?: string): number =>
+  Math.max(provider.cooldowns.usableAt(credential, caller), cooldowns.usableAt(credential, caller));
+
 /**
  * The health of targets and credentials, and which of them are not used for a time. Targets of the same name share their health,
  * even where several models of the marketplace use them. A plugin's constructor may request it.
@@ -175,9 +179,11 @@ export class Health {
     return this.off.size === 0 ? targets : targets.filter((target) => !this.isOff(target));
   }
 
-  /** @throws GatewayError no_target where the target is switched off */
-  admit(target: Target): void {
+  /** Gives an attempt without alternatives its credential. @throws GatewayError no_target where its target is switched off */
+  admit(attempt: Attempt): void {
+    const { target, caller } = attempt;
     if (this.isOff(target)) throw switchedOffError();
+    attempt.credential = this.credential(target, undefined, caller);
   }
 
   /**
@@ -186,24 +192,21 @@ export class Health {
    * @param caller whose request it would be; absent: no particular caller's
    */
   isUsable(target: Target, caller?: string): boolean {
-    const { health, cooldowns, provider } = this.stateOf(target);
+    const state = this.stateOf(target);
     const { credentials } = target.provider;
-    if (!health.isUsable || this.isOff(target)) return false;
+    if (!state.health.isUsable || this.isOff(target)) return false;
     if (credentials.length === 0) return true;
     const now = this.clock();
-    return credentials.some(
-      (credential) =>
-        provider.cooldowns.usableAt(credential, caller) <= now && cooldowns.usableAt(credential, caller) <= now,
-    );
+    return credentials.some((credential) => credentialUsableAt(state, credential, caller) <= now);
   }
 
   /** Reports whether a target is healthy but for a short cooldown that its provider requested with a 429. */
   isOnlyCoolingDown(target: Target, caller?: string): boolean {
-    const { health, cooldowns, provider } = this.stateOf(target);
+    const state = this.stateOf(target);
+    const { health, cooldowns, provider } = state;
     if (!health.isUsable || this.isOff(target)) return false;
     const now = this.clock();
-    const until = (credential: Credential) =>
-      Math.max(provider.cooldowns.usableAt(credential, caller), cooldowns.usableAt(credential, caller));
+    const until = (credential: Credential) => credentialUsableAt(state, credential, caller);
     const [soonest] = target.provider.credentials.toSorted((a, b) => until(a) - until(b));
     if (!soonest || until(soonest) > now + SHORT_COOLDOWN) return false;
     return !provider.cooldowns.isRefused(soonest, caller) && !cooldowns.isRefused(soonest, caller);
@@ -271,18 +274,14 @@ export class Health {
    * same second one. Without a conversation the next in turn; where all are in cooldown, the one whose cooldown ends first.
    */
   credential(target: Target, conversation?: string, caller?: string): Credential | undefined {
-    const { provider, cooldowns } = this.stateOf(target);
+    const state = this.stateOf(target);
     const { credentials } = target.provider;
     if (credentials.length < 2) return credentials[0];
     const now = this.clock();
     let best: Credential | undefined;
     let soonest = Number.POSITIVE_INFINITY;
-    for (const credential of credentialOrder(credentials, conversation ?? provider.nextCredential++)) {
-      const until = Math.max(
-        provider.cooldowns.usableAt(credential, caller),
-        cooldowns.usableAt(credential, caller),
-        now,
-      );
+    for (const credential of credentialOrder(credentials, conversation ?? state.provider.nextCredential++)) {
+      const until = Math.max(credentialUsableAt(state, credential, caller), now);
       if (until < soonest) [best, soonest] = [credential, until];
     }
     return best;
@@ -386,12 +385,9 @@ export class Health {
   }
 
   private usableAt(target: Target, caller?: string): number {
-    const { health, cooldowns, provider } = this.stateOf(target);
-    const { credentials } = target.provider;
-    const usableTimes = credentials.map((credential) =>
-      Math.max(provider.cooldowns.usableAt(credential, caller), cooldowns.usableAt(credential, caller)),
-    );
-    return Math.max(health.usableAt, credentials.length === 0 ? 0 : Math.min(...usableTimes));
+    const state = this.stateOf(target);
+    const times = target.provider.credentials.map((credential) => credentialUsableAt(state, credential, caller));
+    return Math.max(state.health.usableAt, times.length === 0 ? 0 : Math.min(...times));
   }
 
   private stateOf(target: Target): TargetState {

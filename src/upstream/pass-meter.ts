@@ -7,7 +7,7 @@ import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { StreamUsage } from "../core/stream-usage.ts";
 import type { PassThroughObjects } from "../objects/pass-through-objects.ts";
-import { HeaderList } from "../wire/headers.ts";
+import { HeaderList, headerObject } from "../wire/headers.ts";
 import { requestIdOf, setShouldRetry } from "./allow-list.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
@@ -159,14 +159,4 @@ export function privateCacheControl(caching = ""): string {
   const rules = caching.split(",").map((rule) => rule.trim());
   const kept = rules.filter((rule) => rule !== "" && !/^(?:public|private|s-maxage|proxy-revalidate)\b/i.test(rule));
   return ["private", ...kept].join(", ");
-}
-
-/** Returns header lines in the form that node's own clients and servers use. */
-export function headerObject(headers: HeaderList): Record<string, string | string[]> {
-  const object: Record<string, string | string[]> = {};
-  for (const [name, value] of headers.entries()) {
-    const existing = object[name];
-    object[name] = existing === undefined ? value : [...(Array.isArray(existing) ? existing : [existing]), value];
-  }
-  return object;
 }

@@ -2,14 +2,16 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerRespons
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
+import type { Attempt } from "../core/attempt.ts";
 import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { ActiveResponse } from "../core/exchange.ts";
+import type { ActiveResponse, Exchange } from "../core/exchange.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { formatTimeLimit } from "../core/timeout.ts";
-import { HeaderList } from "../wire/headers.ts";
+import { HeaderList, headerObject } from "../wire/headers.ts";
+import { upstreamPath, urlWithPath } from "./address.ts";
 import { isClosedByPeer } from "./http1/connection.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
 import { METHODS_WITH_BODY } from "./http1/request-head.ts";
@@ -38,6 +40,17 @@ export interface OutgoingPass {
   readonly pace?: BodyRateLimits;
   /** The proxy in front of the provider. A proxy that takes requests in absolute-form may answer in the provider's place. */
   readonly proxy?: HttpProxy | undefined;
+}
+
+/** Returns an attempt as the library's own passes send it. */
+export function outgoingPass(exchange: Exchange, attempt: Attempt): OutgoingPass {
+  const { name, url, timeouts } = attempt.target.provider;
+  return {
+    target: urlWithPath(url, upstreamPath(exchange, attempt)),
+    headers: headerObject(attempt.headers),
+    account: attempt.credential?.account ?? name,
+    timeouts,
+  };
 }
 
 /** Observes a pass-through request and its response, and decides which headers pass. */

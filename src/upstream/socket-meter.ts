@@ -6,10 +6,9 @@ import { JsonUsage } from "../core/json-usage.ts";
 import type { SocketProtocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { SocketMessageChecker } from "../objects/socket-message-checker.ts";
-import { HeaderList } from "../wire/headers.ts";
+import { HeaderList, headerObject } from "../wire/headers.ts";
 import { requestIdOf } from "./allow-list.ts";
 import { callerIdOf } from "./health.ts";
-import { headerObject } from "./pass-meter.ts";
 import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
 import type { SocketObserver } from "./websocket.ts";
 

@@ -120,6 +120,16 @@ export class HeaderList {
 export const headerValues = (headers: HeaderList, name: string): string[] =>
   Array.from(headers.entries()).flatMap(([key, value]) => (key === name ? [value] : []));
 
+/** Returns header lines in the form that node's own clients and servers use. */
+export function headerObject(headers: HeaderList): Record<string, string | string[]> {
+  const object: Record<string, string | string[]> = {};
+  for (const [name, value] of headers.entries()) {
+    const existing = object[name];
+    object[name] = existing === undefined ? value : [...(Array.isArray(existing) ? existing : [existing]), value];
+  }
+  return object;
+}
+
 const LENGTH = "content-length";
 const LENGTHS: ReadonlySet<string> = new Set([LENGTH]);
 

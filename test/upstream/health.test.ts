@@ -8,13 +8,15 @@ import { MemoryLog } from "../support/gateway.ts";
 import { credentialsOf, providerOf } from "../support/provider.ts";
 import { tiny } from "../support/tiny.ts";
 
+/** What attempts have besides their target. */
+const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+
 function watched(keep = 0.5) {
   const log = new MemoryLog();
   const watch = { now: 1000 };
   const health = new Health(keep, log, () => watch.now);
   /** An attempt that is answered so. */
   const ask = (target: Target, status: number, wait?: number, caller?: string) => {
-    const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
     const attempt = new Attempt({ target, ...start, ...(caller !== undefined && { caller }) });
     attempt.credential = health.credential(target, undefined, caller);
     attempt.status = status;
@@ -71,7 +73,6 @@ t.test("targets of one name share their health, for all models they serve", asyn
 t.test("an answer from before a target was suspended does not end its probe", async (t) => {
   const { health, fail, watch } = watched();
   const target = targetOf("a");
-  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
   const [old, probe] = [new Attempt({ target, ...start }), new Attempt({ target, ...start })];
   health.recordStart(old);
   health.recordResponse(old, 200);
@@ -193,7 +194,6 @@ t.test("while one request tests for all whether a credential is accepted again, 
   const target = targetOf("p", { credentials: credentialsOf("A") });
   for (const caller of ["x", "y"]) ask(target, 401, undefined, caller);
   watch.now += 300_000;
-  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
   const probe = new Attempt({ target, ...start, caller: "x" });
   probe.credential = health.credential(target);
   health.recordStart(probe);
@@ -216,7 +216,6 @@ t.test("a wait that a provider requests applies to all, whoever was refused befo
 t.test("a refusal on an unknown path is a line in the log, and no more", async (t) => {
   const { health, log } = watched();
   const target = targetOf("p", { credentials: credentialsOf("one") });
-  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
   for (const caller of ["x", "y"]) {
     const attempt = new Attempt({ target, ...start, caller });
     attempt.credential = health.credential(target);
@@ -261,7 +260,6 @@ t.test("a conversation keeps one credential, the same second one while that rest
   const first = conversations.map(shown);
   t.same([...new Set(first)].sort(), ["A", "B", "C"]);
   for (let i = 0; i < 5; i++) t.same(conversations.map(shown), first);
-  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
   const limited = new Attempt({ target, ...start });
   limited.credential = target.provider.credentials[0];
   health.recordStart(limited);
@@ -296,7 +294,6 @@ t.test("what one process observes of targets and credentials another one learns,
   t.same([one.log.lines.length, other.log.lines.length], [1, 0], "it is logged once");
   for (const { watch } of [one, other]) watch.now += 30_100;
   t.ok(other.health.isUsable(there));
-  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
   const probe = new Attempt({ target: there, ...start });
   probe.credential = other.health.credential(there);
   other.health.recordStart(probe);
@@ -368,11 +365,13 @@ t.test("nothing is sent where an operator has switched a target or a provider of
   t.equal(health.report(one).state, "off");
   health.setSwitchedOff("two", true);
   t.same([health.candidates([one, two]), health.ordered([one, two])], [[], []], "however few are left");
-  t.throws(() => health.admit(two), { code: "no_target", retry: false });
+  const attempt = new Attempt({ target: two, ...start });
+  t.throws(() => health.admit(attempt), { code: "no_target", retry: false });
   const next = new Health(0.5, new MemoryLog(), undefined, health);
   t.same(next.enabled([one, two]), [], "a reload keeps it");
   for (const name of ["one:m", "two"]) next.setSwitchedOff(name, false);
   t.same(health.ordered([one, two]), [one, two]);
   t.equal(health.report(one).state, "closed");
-  health.admit(two);
+  health.admit(attempt);
+  t.equal(attempt.credential, two.provider.credentials[0]);
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkHeaderLines, HeaderList, headerValues } from "../../src/wire/headers.ts";
+import { checkHeaderLines, HeaderList, headerObject, headerValues } from "../../src/wire/headers.ts";
 
 const list = () => new HeaderList(["Accept", "a", "X-Key", "1", "accept", "b", "x-Other", "2"]);
 
@@ -109,4 +109,8 @@ t.test("a connection header is refused: the engine sets it", async (t) => {
   t.strictSame(headers.lines, before);
   for (const change of ["set", "append"] as const)
     t.throws(() => headers[change]("Content-Length", "5"), /belongs to the connection/, change);
+});
+
+t.test("header lines become an object, in which a repeated name has all its values", async (t) => {
+  t.same(headerObject(new HeaderList(["A", "1", "b", "2", "a", "3", "a", "4"])), { a: ["1", "3", "4"], b: "2" });
 });
