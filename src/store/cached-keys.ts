@@ -82,6 +82,17 @@ export abstract class CachedKeys extends Keys {
     return () => this.listeners.delete(listener);
   }
 
+  override disable(idOrName: string): Promise<KeyRecord | undefined> {
+    return this.setDisabled(idOrName, Date.now());
+  }
+
+  override enable(idOrName: string): Promise<KeyRecord | undefined> {
+    return this.setDisabled(idOrName, null);
+  }
+
+  /** Sets the time since which a key is disabled; null: it is not. A key that is disabled already keeps its time. */
+  protected abstract setDisabled(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined>;
+
   override disabledGroup(group: string): MaybePromise<string | undefined> {
     if (this.disabledGroups.size === 0) return undefined;
     return groupAndParents(group).find((each) => this.disabledGroups.has(each));

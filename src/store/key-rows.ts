@@ -11,29 +11,29 @@ export interface FileKey extends KeyFields {
   hash?: string;
 }
 
-/** Columns of the table `key` that an operator fills, and how each field is serialized. */
-const FIELDS = {
-  name: plain,
-  models: json,
-  paths: json,
-  addresses: json,
-  group: plain,
-  owner: plain,
-  tags: json,
-  limits: json,
-  expires: plain,
-} as const satisfies Record<keyof KeyEdit, (value: never) => SQLInputValue>;
+/** Columns of the table `key` that an operator fills. */
+const FIELDS = Object.keys({
+  name: true,
+  models: true,
+  paths: true,
+  addresses: true,
+  group: true,
+  owner: true,
+  tags: true,
+  limits: true,
+  expires: true,
+} satisfies Record<keyof KeyEdit, true>) as (keyof KeyEdit)[];
 
 const SCOPE = ["models", "paths", "addresses", "group", "owner", "tags", "expires"] as const;
 
-/** Returns the columns that an edit sets, quoted, and their values. */
+/** Returns the columns that an edit sets, quoted, and their values: lists and objects as JSON. */
 export function keyColumns(edit: KeyEdit): { columns: string[]; values: SQLInputValue[] } {
-  const given = Object.keys(FIELDS).filter((field) => edit[field as keyof KeyEdit] !== undefined);
-  const write = (field: string) => {
-    const value = edit[field as keyof KeyEdit];
-    return value === null ? null : (FIELDS[field as keyof KeyEdit] as (value: unknown) => SQLInputValue)(value);
+  const given = FIELDS.filter((field) => edit[field] !== undefined);
+  const values = given.map((field) => edit[field] ?? null);
+  return {
+    columns: given.map((field) => `"${field}"`),
+    values: values.map((value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : value)),
   };
-  return { columns: given.map((field) => `"${field}"`), values: given.map(write) };
 }
 
 /** A row of the table `key`. */
@@ -113,12 +113,4 @@ export function rowToKeyRecord(row: Record<string, SQLOutputValue>): KeyRecord {
     if (row[time] !== null) record[time] = Number(row[time]);
   if (row["old_until"] !== null) record.rotating = Number(row["old_until"]);
   return withShape(KEY_RECORD, record);
-}
-
-function plain(value: string | number): SQLInputValue {
-  return value;
-}
-
-function json(value: object): SQLInputValue {
-  return JSON.stringify(value);
 }

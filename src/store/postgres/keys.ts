@@ -133,14 +133,6 @@ export class PostgresKeys extends CachedKeys {
     });
   }
 
-  override async disable(idOrName: string): Promise<KeyRecord | undefined> {
-    return this.switch(idOrName, Date.now());
-  }
-
-  override async enable(idOrName: string): Promise<KeyRecord | undefined> {
-    return this.switch(idOrName, null);
-  }
-
   /** A key that was revoked before keeps the time of that. */
   override async revoke(idOrName: string): Promise<boolean> {
     const revoked = await this.changeKey(idOrName, async (ask, found) =>
@@ -203,7 +195,7 @@ export class PostgresKeys extends CachedKeys {
     look();
   }
 
-  private switch(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
+  protected override setDisabled(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
     return this.changeKey(idOrName, async (ask, found) => {
       if (found.revoked !== undefined) return undefined;
       // A disabled key keeps the time of that.

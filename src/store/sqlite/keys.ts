@@ -100,9 +100,7 @@ export class SqliteKeys extends CachedKeys {
   }
 
   override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
-    return this.change(() => {
-      const found = this.findStored(idOrName);
-      if (!found || found.revoked !== undefined) return undefined;
+    return this.changeKey(idOrName, (found) => {
       if (typeof edit.name === "string" && edit.name !== found.name) this.checkName(edit.name);
       const { columns, values } = keyColumns(edit);
       return this.update(found.id, columns, values);
@@ -114,9 +112,7 @@ export class SqliteKeys extends CachedKeys {
     overlap: number,
     deliver?: (issued: IssuedKey) => void,
   ): Promise<IssuedKey | undefined> {
-    return this.change(() => {
-      const found = this.findStored(idOrName);
-      if (!found || found.revoked !== undefined) return undefined;
+    return this.changeKey(idOrName, (found) => {
       const { key } = generateKey(found.id);
       const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
       const record = this.update(found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
@@ -124,14 +120,6 @@ export class SqliteKeys extends CachedKeys {
       if (issued) deliver?.(issued);
       return issued;
     });
-  }
-
-  override async disable(idOrName: string): Promise<KeyRecord | undefined> {
-    return this.switch(idOrName, Date.now());
-  }
-
-  override async enable(idOrName: string): Promise<KeyRecord | undefined> {
-    return this.switch(idOrName, null);
   }
 
   /** A key that was revoked before keeps the time of that. */
@@ -173,10 +161,8 @@ export class SqliteKeys extends CachedKeys {
     this.timer = undefined;
   }
 
-  private switch(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
-    return this.change(() => {
-      const found = this.findStored(idOrName);
-      if (!found || found.revoked !== undefined) return undefined;
+  protected override setDisabled(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
+    return this.changeKey(idOrName, (found) => {
       // A disabled key keeps the time of that.
       if ((found.disabled === undefined) === (disabled === null)) return found;
       return this.update(found.id, ["disabled"], [disabled]);
@@ -189,6 +175,14 @@ export class SqliteKeys extends CachedKeys {
       this.select.get(idOrName) ??
       this.database.prepare("select * from key where name = ? and revoked is null").get(idOrName);
     return row && rowToKeyRecord(row);
+  }
+
+  /** Changes a key, if it exists and is not revoked. */
+  private changeKey<T>(idOrName: string, work: (found: KeyRecord) => T): Promise<T | undefined> {
+    return this.change(() => {
+      const found = this.findStored(idOrName);
+      return found?.revoked === undefined ? found && work(found) : undefined;
+    });
   }
 
   /** Changes keys so that a power cut cannot restore a revoked one, and every SqliteKeys of this process sees it. */
