@@ -50,7 +50,7 @@ function parseKeyFields(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
     const limits = mergeLimits(Object.fromEntries(given), before);
     return { ...(fields as KeyEdit), ...(limits !== undefined && { limits }) };
   } catch (thrown) {
-    throw new AdminError("bad_request", (thrown as Error).message.replace(/^--/, ""));
+    throw new AdminError("bad_request", thrownMessage(thrown).replace(/^--/, ""));
   }
 }
 
@@ -164,7 +164,7 @@ function parseOverlap(text: string): number {
   try {
     return parseTimeSpan(text, "overlap");
   } catch (thrown) {
-    throw new AdminError("bad_request", (thrown as Error).message);
+    throw new AdminError("bad_request", thrownMessage(thrown));
   }
 }
 

@@ -1,4 +1,5 @@
 import { Days } from "../core/calendar.ts";
+import { thrownMessage } from "../core/errors.ts";
 import type { LedgerSpan } from "../store/ledger.ts";
 import { DAY } from "../store/ledger-sums.ts";
 import { parsePastMoment } from "../text/moments.ts";
@@ -33,6 +34,6 @@ function parsePast(text: string, now: number, zone: string): number {
   try {
     return parsePastMoment(text, now, () => zone);
   } catch (thrown) {
-    throw new AdminError("bad_request", (thrown as Error).message);
+    throw new AdminError("bad_request", thrownMessage(thrown));
   }
 }

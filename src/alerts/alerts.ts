@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { thrownMessage } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { type AlertClaims, RESOLVED } from "../store/alert-claims.ts";
@@ -123,7 +124,7 @@ export class Alerts {
         await this.parts.webhook.post(settings.webhook, message, this.closing.signal);
         this.posted++;
       } catch (thrown) {
-        this.countFailure(message.subject, (thrown as Error).message);
+        this.countFailure(message.subject, thrownMessage(thrown));
       }
     }
   }

@@ -6,6 +6,7 @@ import { resolveReferences, unresolvedReason } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { formatAddress } from "../config/units.ts";
 import { parseAdminAddress } from "../config/values.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { reachableHost } from "../core/networks.ts";
 import { request } from "../core/node-http.ts";
 import { UsageError } from "../text/format-error.ts";
@@ -99,7 +100,7 @@ export async function askAdmin(
     io.err(message);
   } catch (thrown) {
     if (thrown instanceof ConfigError) throw thrown;
-    io.err((thrown as Error).message);
+    io.err(thrownMessage(thrown));
   }
   return undefined;
 }

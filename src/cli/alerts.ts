@@ -1,6 +1,7 @@
 import { postTestAlert } from "../alerts/alerts.ts";
 import { Webhook } from "../alerts/webhook.ts";
 import type { Config } from "../config/types.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { UsageError } from "../text/format-error.ts";
 import { parseVerbArguments, type Terminal, wrongCommand } from "./verb.ts";
 
@@ -17,7 +18,7 @@ export async function runAlerts(args: readonly string[], io: Terminal, settings:
   try {
     await postTestAlert(webhook, settings.webhook);
   } catch (thrown) {
-    problem = (thrown as Error).message;
+    problem = thrownMessage(thrown);
   } finally {
     webhook.close();
   }

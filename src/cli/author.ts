@@ -1,5 +1,6 @@
 import { hostname, userInfo } from "node:os";
 import type { Initiator } from "../audit-trail.ts";
+import { thrownMessage } from "../core/errors.ts";
 import type { Audit, AuditEntry, Author } from "../store/audit.ts";
 
 /** Returns the user of a verb for the audit trail. */
@@ -13,7 +14,7 @@ export async function recordChange(changed: AuditedChange, audit: Audit): Promis
   try {
     await audit.add({ time: Date.now(), ...cliAuthor(), ...changed });
   } catch (thrown) {
-    throw new Error(`This is done, but missing in the audit trail: ${(thrown as Error).message}`);
+    throw new Error(`This is done, but missing in the audit trail: ${thrownMessage(thrown)}`);
   }
 }
 

@@ -4,7 +4,7 @@ import type { Config } from "../config/types.ts";
 import { processContainer } from "../container.ts";
 import { Body } from "../core/body.ts";
 import { Calendar } from "../core/calendar.ts";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, thrownMessage } from "../core/errors.ts";
 import { Exchange } from "../core/exchange.ts";
 import { fileProblem } from "../core/file-problem.ts";
 import { newId } from "../core/id.ts";
@@ -219,7 +219,7 @@ function parseBody(bytes: Buffer): Body {
     return new Body([bytes], scan(bytes));
   } catch (thrown) {
     throw new GatewayError("invalid_json", {
-      message: `The body is not valid JSON: ${(thrown as Error).message.replace(/\.$/, "")}.`,
+      message: `The body is not valid JSON: ${thrownMessage(thrown).replace(/\.$/, "")}.`,
     });
   }
 }

@@ -1,4 +1,5 @@
 import type { Config } from "../config/types.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { leftBehindWarning } from "../store/left-behind.ts";
 import type { Stores } from "../store/open.ts";
 import { cliAuthor } from "./author.ts";
@@ -21,7 +22,7 @@ export async function createFirstKey(
   try {
     await audit.add({ time: Date.now(), ...cliAuthor(), action: "keys.create", subject: keyName, detail: {} });
   } catch (thrown) {
-    warn(`A first key was made, but this is missing in the audit trail: ${(thrown as Error).message}`);
+    warn(`A first key was made, but this is missing in the audit trail: ${thrownMessage(thrown)}`);
   }
   return key;
 }

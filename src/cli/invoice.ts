@@ -1,3 +1,4 @@
+import { thrownMessage } from "../core/errors.ts";
 import { type DelimitedRow, parseDelimited } from "./delimited.ts";
 import { findColumns, type InvoiceColumns, type InvoiceField, normalizeTitle } from "./invoice-columns.ts";
 
@@ -129,7 +130,7 @@ class InvoiceReader {
     try {
       figures = this.figures(cells, of);
     } catch (thrown) {
-      fail((thrown as Error).message);
+      fail(thrownMessage(thrown));
       return;
     }
     const given = FIGURES.filter((name) => figures[name] !== undefined);

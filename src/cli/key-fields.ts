@@ -1,5 +1,6 @@
 import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema/key.ts";
 import { unknownNameMessage } from "../config/suggest.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { matchesAny } from "../core/glob.ts";
 import { Networks } from "../core/networks.ts";
 import type { KeyEdit, KeyRecord } from "../store/keys.ts";
@@ -52,7 +53,7 @@ export function parseKeyFields(
     const limits = mergeLimits(options, before.limits);
     if (limits !== undefined) edit.limits = limits;
   } catch (thrown) {
-    throw new UsageError((thrown as Error).message);
+    throw new UsageError(thrownMessage(thrown));
   }
   return edit;
 }

@@ -1,3 +1,4 @@
+import { thrownMessage } from "../core/errors.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import { groupAndParents, keyLimits, type LimitTable, limitScope } from "../core/limits.ts";
 import { type Audit, editDetail } from "../store/audit.ts";
@@ -122,7 +123,7 @@ function parseOverlap(text: string): number {
   try {
     return parseTimeSpan(text, "--overlap");
   } catch (thrown) {
-    throw new UsageError((thrown as Error).message);
+    throw new UsageError(thrownMessage(thrown));
   }
 }
 
@@ -153,7 +154,7 @@ function printIssued(
     io.outNow(json ? JSON.stringify({ key, ...keyJson(record), ...figures }, undefined, 2) : key);
   } catch (thrown) {
     // Without the error's code, which the store would take for one of its own.
-    throw new Error(`The new key cannot be printed, so ${undone}: ${(thrown as Error).message}.`);
+    throw new Error(`The new key cannot be printed, so ${undone}: ${thrownMessage(thrown)}.`);
   }
   if (!json)
     io.err("Keep it now: only its hash is stored. Clients send it as their API key: Authorization: Bearer gw_…");

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import type { Vocabulary } from "../config/plugins.ts";
 import { FileSchema } from "../config/schema.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { fileProblem } from "../core/file-problem.ts";
 import { parseVerbArguments, type Terminal } from "./verb.ts";
 
@@ -51,7 +52,7 @@ async function pluginOptions(vocabulary: Vocabulary, io: Terminal): Promise<Reco
       const plugin = await vocabulary.plugin(name, undefined, io.folder);
       if (plugin) each[name] = pluginSchema(plugin.options);
     } catch (thrown) {
-      io.err(`left out plugin "${name}": ${(thrown as Error).message}`);
+      io.err(`left out plugin "${name}": ${thrownMessage(thrown)}`);
     }
   }
   return each;

@@ -73,7 +73,7 @@ export function parseVerbArguments<const T extends NonNullable<ParseArgsConfig["
       throw new Error(`"${positionals[maxPositionals]}" is one word too many; options begin with --.`);
     return parsed;
   } catch (thrown) {
-    const message = optionMessage((thrown as Error).message);
+    const message = optionMessage(thrownMessage(thrown));
     const unknown = /^Unknown option '--(.+)'/.exec(message)?.[1];
     const near = unknown === undefined ? undefined : nearest(unknown, Object.keys(options));
     throw new UsageError(near === undefined ? message : `${message.replace(/\.$/, "")}, did you mean --${near}?`);
@@ -111,7 +111,7 @@ export function parseOption<T>(option: string, parse: () => T): T {
   try {
     return parse();
   } catch (thrown) {
-    throw new UsageError(`${option}: ${(thrown as Error).message.replace(/\.$/, "")}.`);
+    throw new UsageError(`${option}: ${thrownMessage(thrown).replace(/\.$/, "")}.`);
   }
 }
 

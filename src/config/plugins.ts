@@ -1,4 +1,5 @@
 import type { ZodType } from "zod";
+import { thrownMessage } from "../core/errors.ts";
 import { replaceSecrets } from "../core/replace-secrets.ts";
 import { explainIssues } from "./issues.ts";
 import { optionSecrets, parseOptions, resolveOptions } from "./options.ts";
@@ -94,7 +95,7 @@ export async function checkPlugins(
       report({
         path,
         key: from === undefined && path[0] === "plugins",
-        message: `plugin ${JSON.stringify(name)} cannot be loaded; fix ${from === undefined ? "it" : "from or the file"}, or take it out of chains: ${(thrown as Error).message}`,
+        message: `plugin ${JSON.stringify(name)} cannot be loaded; fix ${from === undefined ? "it" : "from or the file"}, or take it out of chains: ${thrownMessage(thrown)}`,
       });
     }
   };

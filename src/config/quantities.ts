@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { thrownMessage } from "../core/errors.ts";
 import { Networks } from "../core/networks.ts";
 import { parseCount, parseDate, parseDuration, parseLimit, parseMoney, parsePercent, parsePeriod } from "./units.ts";
 
@@ -16,7 +17,7 @@ export function parseOrIssue<T>(read: () => T, input: unknown, reading: z.core.P
   try {
     return read();
   } catch (thrown) {
-    reading.issues.push({ code: "custom", message: (thrown as Error).message, input });
+    reading.issues.push({ code: "custom", message: thrownMessage(thrown), input });
     return z.NEVER;
   }
 }

@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
+import { thrownMessage } from "../core/errors.ts";
 
 const REDIS_HINT = "write memory, or redis://HOST:6379 (rediss:// with TLS)";
 
@@ -67,7 +68,7 @@ function certificateFiles({ protocol, searchParams, hash }: URL, folder: string)
     // A secure context ignores unreadable certificates of an authority, and connections fail later.
     for (const [one] of (ca ?? "").matchAll(CERTIFICATE)) new X509Certificate(one);
   } catch (thrown) {
-    const { message } = thrown as Error;
+    const message = thrownMessage(thrown);
     throw new RedisAddressError(`the files of certificates in the address of Redis cannot be used: ${message}`);
   }
   if (ca !== undefined && ca.search(CERTIFICATE) < 0)

@@ -338,7 +338,7 @@ function faultOf(code: string, { status, allow, details }: ErrorDetails): string
     if (details !== undefined) JSON.stringify(details);
     return undefined;
   } catch (thrown) {
-    return `The error "${code}" has \`details\` that cannot be written as JSON: ${(thrown as Error).message}`;
+    return `The error "${code}" has \`details\` that cannot be written as JSON: ${thrownMessage(thrown)}`;
   }
 }
 

@@ -11,6 +11,7 @@ import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";
 // Before any plugin registers something.
 import "./registrations.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { endInTime, importCode } from "./versions.ts";
 
 /** The folder of the built-in plugins. */
@@ -146,7 +147,7 @@ async function defaultOf(file: string, loading: Promise<unknown>): Promise<unkno
   try {
     return ((await loading) as { default?: unknown }).default;
   } catch (thrown) {
-    const { message } = thrown as Error;
+    const message = thrownMessage(thrown);
     throw pluginError(file, `${message}${await missingExportHint(message)}${moduleHint(message)}`, thrown);
   }
 }

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
+import { thrownMessage } from "../core/errors.ts";
 import { pluginError } from "./problems.ts";
 
 /**
@@ -15,7 +16,7 @@ export function readYamlFolder<Form extends z.ZodType<{ order: number }>>(folder
     try {
       return { id, ...form.parse(parse(readFileSync(file, "utf8"))) };
     } catch (thrown) {
-      const reason = thrown instanceof z.ZodError ? z.prettifyError(thrown) : (thrown as Error).message;
+      const reason = thrown instanceof z.ZodError ? z.prettifyError(thrown) : thrownMessage(thrown);
       throw pluginError(file, reason, thrown);
     }
   });

@@ -3,6 +3,7 @@ import { pathToFileURL } from "node:url";
 import { isDeepStrictEqual } from "node:util";
 import { parse } from "yaml";
 import { nearest } from "../config/suggest.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { loadVendors, type Vendor, vendorFacts } from "../loader/vendors.ts";
 import { UsageError } from "../text/format-error.ts";
 import type { NewEntry, NewFile } from "./gateway-file.ts";
@@ -41,7 +42,7 @@ export async function readImport(
   try {
     parsed = parse(text);
   } catch (thrown) {
-    throw new UsageError(`the file is neither YAML nor JSON: ${(thrown as Error).message.split("\n", 1)[0]}`);
+    throw new UsageError(`the file is neither YAML nor JSON: ${thrownMessage(thrown).split("\n", 1)[0]}`);
   }
   const module = (await import(pathToFileURL(join(IMPORTS_FOLDER, `${kind}.ts`)).href)) as {
     default(file: unknown, vendors: readonly Vendor[]): ImportResult;

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { FileError } from "../core/errors.ts";
+import { FileError, thrownMessage } from "../core/errors.ts";
 import type { PostgresDatabase } from "./postgres/database.ts";
 import { sleepSync } from "./sleep-sync.ts";
 import { newPartFile } from "./sqlite/part-file.ts";
@@ -117,7 +117,7 @@ function parseSecret(file: string): Buffer {
       text = readFileSync(file, "utf8");
     }
   } catch (thrown) {
-    throw new FileError(`The secret for envelopes cannot be read: ${(thrown as Error).message}`);
+    throw new FileError(`The secret for envelopes cannot be read: ${thrownMessage(thrown)}`);
   }
   if (!isEnvelopeSecret(text))
     throw new FileError(`${file} contains no secret (64 hexadecimal digits). Remove it, and a new one is made.`);

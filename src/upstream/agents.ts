@@ -1,6 +1,6 @@
 import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import type { Duplex } from "node:stream";
-import { FileError } from "../core/errors.ts";
+import { FileError, thrownMessage } from "../core/errors.ts";
 import { Agent as HttpAgent } from "../core/node-http.ts";
 import { type HttpProxy, Proxies } from "./http1/proxies.ts";
 
@@ -35,7 +35,7 @@ export function readingProxies<Result>(make: () => Result): Result {
   try {
     return make();
   } catch (thrown) {
-    throw new FileError((thrown as Error).message, { cause: thrown });
+    throw new FileError(thrownMessage(thrown), { cause: thrown });
   }
 }
 

@@ -7,6 +7,7 @@ import { compareConfigs, restartSections, startSettings, withStartSettings } fro
 import { configSecrets } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
+import { thrownMessage } from "../core/errors.ts";
 import { budgetPeriods } from "../core/limits.ts";
 import type { JsonLog } from "../core/log.ts";
 import { type Question, QuestionHandlers, type SharedFact } from "../core/peers.ts";
@@ -293,7 +294,7 @@ export class Primary {
       this.log.info({ workers }, "workers are replaced");
       await this.trail.recordAction(by, ...REPLACE, { workers });
     } catch (thrown) {
-      const cause = (thrown as Error).message;
+      const cause = thrownMessage(thrown);
       this.log.error({ cause }, "a new worker did not start: the running workers stay");
       await this.trail.recordFailure(by, ...REPLACE, cause);
     }
@@ -385,7 +386,7 @@ export class Primary {
       worker.generation = this.generationNumber;
     } catch (thrown) {
       this.log.error(
-        { worker: worker.pid, cause: (thrown as Error).message },
+        { worker: worker.pid, cause: thrownMessage(thrown) },
         "a worker could not load the new configuration and is replaced",
       );
       worker.kill();
@@ -452,7 +453,7 @@ export class Primary {
     try {
       from.send({ type: "answer", id, answer: await this.answers.answer(name, question) });
     } catch (thrown) {
-      from.send({ type: "answer", id, failure: (thrown as Error).message });
+      from.send({ type: "answer", id, failure: thrownMessage(thrown) });
     }
     // The worker that asked has died in the meantime.
     if (!this.workers.has(from)) this.orphans.release(String(from.pid));

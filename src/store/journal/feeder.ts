@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { thrownMessage } from "../../core/errors.ts";
 import { JOURNAL_END, journalPosition, placeOpenRows } from "../journal-place.ts";
 import type { LedgerBacklog, LedgerWarn } from "../ledger.ts";
 import type { JournalPlace, UsageRow } from "../ledger-row.ts";
@@ -183,7 +184,7 @@ export class JournalFeeder {
       } catch (thrown) {
         this.errors++;
         if (wait === RETRY_DELAY)
-          this.warn(`The ledger's journal cannot be read: ${(thrown as Error).message}. It stays, and is tried again.`);
+          this.warn(`The ledger's journal cannot be read: ${thrownMessage(thrown)}. It stays, and is tried again.`);
         await this.pause(wait);
       }
   }

@@ -13,6 +13,7 @@ import {
   utimesSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { thrownMessage } from "../../core/errors.ts";
 
 /** Milliseconds without a write after which a journal counts as abandoned, if its process is not found. */
 export const ABANDONED_AFTER = 2500;
@@ -42,7 +43,7 @@ export function folderProblem(folder: string): string | undefined {
     accessSync(`${nearest}/`, constants.W_OK | constants.X_OK);
     return undefined;
   } catch (thrown) {
-    return (thrown as Error).message;
+    return thrownMessage(thrown);
   }
 }
 

@@ -12,6 +12,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
+import { thrownMessage } from "../../core/errors.ts";
 import { IdMap } from "../id-map.ts";
 import { journalPosition } from "../journal-place.ts";
 import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
@@ -162,7 +163,7 @@ export class Journal {
     try {
       this.checkFile(0);
     } catch (thrown) {
-      this.warn(`The ledger's journal in ${this.folder} cannot be written: ${(thrown as Error).message}.`);
+      this.warn(`The ledger's journal in ${this.folder} cannot be written: ${thrownMessage(thrown)}.`);
     }
     const lost = this.pending;
     if (lost.length > 0)

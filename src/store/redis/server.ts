@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { FileError } from "../../core/errors.ts";
+import { FileError, thrownMessage } from "../../core/errors.ts";
 import { optionalPackage } from "../optional-package.ts";
 
 /** Milliseconds to wait for a usable connection. */
@@ -173,8 +173,7 @@ export class RedisServer {
     try {
       return await this.reply(connection.sendCommand(["EVALSHA", sha, ...rest]), deadline);
     } catch (thrown) {
-      if (!(thrown as Error).message.startsWith("NOSCRIPT"))
-        throw toRedisError(thrown, this.address, this.connectionError);
+      if (!thrownMessage(thrown).startsWith("NOSCRIPT")) throw toRedisError(thrown, this.address, this.connectionError);
     }
     try {
       return await this.reply(connection.sendCommand(["EVAL", text, ...rest]), deadline);

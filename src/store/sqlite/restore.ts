@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { thrownMessage } from "../../core/errors.ts";
 import { journalFolder, listJournals, removeFiles, syncPath } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
@@ -143,7 +144,7 @@ async function copyAndVerify(
   try {
     found.prepare("select 1 from usage limit 1").get();
   } catch (thrown) {
-    throw new Error(`${file} is not a backup of a store: ${(thrown as Error).message}.`);
+    throw new Error(`${file} is not a backup of a store: ${thrownMessage(thrown)}.`);
   } finally {
     found.close();
   }
