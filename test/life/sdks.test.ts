@@ -151,7 +151,7 @@ for (const [name, Sdk] of Object.entries(SDKS)) {
   });
 }
 
-t.test("anthropic", async (t) => {
+t.test("Anthropic's own client works as with its vendor", async (t) => {
   const connect = (apiKey = KEY) => new Anthropic({ baseURL: gateway.url, apiKey, authToken: null, maxRetries: 0 });
   const client = connect();
   const ask = (model: string): Anthropic.MessageCreateParamsNonStreaming => ({

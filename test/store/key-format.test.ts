@@ -1,7 +1,7 @@
 import t from "tap";
 import { generateKey, isValidKey, looksLikeKey } from "../../src/store/key-format.ts";
 
-t.test("a new key", async (t) => {
+t.test("a new key has its form, is valid, and is another each time", async (t) => {
   const { key, id } = generateKey();
   t.match(
     key,

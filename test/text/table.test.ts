@@ -9,7 +9,7 @@ import {
   numberColumns,
 } from "../../src/text/table.ts";
 
-t.test("a table", async (t) => {
+t.test("a table has columns that no cell can leave", async (t) => {
   const lines = formatTable(
     ["NAME", ...numberColumns("COUNT"), "NOTE"],
     [
@@ -58,7 +58,7 @@ t.test("money has four decimals, or as many as four significant digits need", as
   for (const [nano, text] of cases) t.equal(formatCost(nano), text);
 });
 
-t.test("counts and times", async (t) => {
+t.test("counts are grouped and named, times are in UTC", async (t) => {
   t.equal(groupDigits(1_234_567), "1,234,567");
   t.equal(groupDigits(0), "0");
   t.same([countNoun(1, "row"), countNoun(1200, "row")], ["1 row", "1,200 rows"]);

@@ -6,7 +6,7 @@ import { Worker } from "node:worker_threads";
 import t from "tap";
 import { SqliteDatabase, sqliteCode } from "../../../src/store/sqlite/database.ts";
 
-t.test("a new store", async (t) => {
+t.test("a new store is its owner's only, and has all tables", async (t) => {
   const path = join(t.testdir(), "deep", "er", "gateway.db");
   const database = new SqliteDatabase(path);
   t.teardown(() => database.close());

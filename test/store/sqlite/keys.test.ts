@@ -47,7 +47,7 @@ function counting(database: SqliteDatabase) {
   return asked;
 }
 
-t.test("a created key", async (t) => {
+t.test("a created key is found at once, and stored as its hash only", async (t) => {
   const { keys, path, database } = open(t);
   const { key, record } = await keys.create({ name: "reports", models: ["fast"], expires: 4_000_000_000_000 });
   t.ok(isValidKey(key));

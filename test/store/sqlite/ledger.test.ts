@@ -122,7 +122,7 @@ t.test("no query reads all rows", async (t) => {
   }
 });
 
-t.test("a full disk", async (t) => {
+t.test("a full disk is reported, and nothing is missing when there is room again", async (t) => {
   const { ledger, database, warnings } = open(t);
   const limit = (pages: number) => database.prepare(`pragma max_page_count = ${pages}`).get();
   const pages = Number(database.prepare("pragma page_count").get()?.["page_count"]);

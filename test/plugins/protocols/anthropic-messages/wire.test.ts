@@ -74,7 +74,7 @@ t.test("a text that mentions the end is not the end", async (t) => {
   t.equal(endingOf(`data: ${JSON.stringify(call)}\n\n`), undefined);
 });
 
-t.test("everything else continues", async (t) => {
+t.test("a frame with neither an end nor an error continues the stream", async (t) => {
   for (const name of [
     "message_start",
     "message_delta",

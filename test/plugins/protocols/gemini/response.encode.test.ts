@@ -60,7 +60,7 @@ t.test("input usage known at the start is reported where nothing follows", async
   t.match(parsed(write([start, ...answer(hello).slice(1)])).at(-1), { usageMetadata: { promptTokenCount: 4 } });
 });
 
-t.test("choices are candidates", async (t) => {
+t.test("each choice is a candidate of its own", async (t) => {
   const second: Event[] = [
     { type: "open", block: 1, choice: 1, kind: "text" },
     { type: "text", block: 1, text: "Hi" },
@@ -623,7 +623,7 @@ t.test("positions continue over the blocks of a part, with anything between them
   ]);
 });
 
-t.test("citations are limited", async (t) => {
+t.test("an answer with too many citations is refused", async (t) => {
   const cite = (n: number): Event => ({ type: "citation", block: 0, citation: { url: `https://a/${n}` } });
   const events = [open(0, { kind: "text" }), ...Array.from({ length: 100_000 }, (_, n) => cite(n))];
   t.throws(() => write(answer(events)), { code: "upstream_invalid", message: /citations/ });

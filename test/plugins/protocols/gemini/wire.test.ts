@@ -128,7 +128,7 @@ t.test("the provider is called with the vendor's name, escaped except for its sl
 
 const vectors = shared("vectors/own/path-vectors.json");
 
-t.test("path vectors", { skip: !vectors && "no vectors" }, async (t) => {
+t.test("paths of the shared vectors are read as expected", { skip: !vectors && "no vectors" }, async (t) => {
   const all = JSON.parse(readFileSync(vectors as string, "utf8")) as { target: string; expect: string }[];
   const own = all.filter(({ target }) => target.startsWith("/v1beta/models/"));
   t.ok(own.length > 0);
@@ -179,7 +179,7 @@ t.test("an answer whose text mentions these members continues", async (t) => {
   t.equal(endingOf({ candidates: [{ content: { parts: [call] } }] }), undefined);
 });
 
-t.test("everything else continues", async (t) => {
+t.test("a frame with neither an end nor an error continues the stream", async (t) => {
   t.equal(endingOf({ candidates: [text("x")] }), undefined);
   t.equal(endingOf({ candidates: [{ finishReason: "" }], error: null }), undefined);
   t.equal(protocol.ending(new Frame("event", protocol.ping)), undefined);

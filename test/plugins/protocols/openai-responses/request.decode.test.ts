@@ -335,7 +335,7 @@ t.test("a name is kept, and unknown members are declared", async (t) => {
 const content = (...parts: object[]) => read({ model: "any", input: [{ role: "user", content: parts }] });
 const contentAt = (n: number) => `input.0.content.${n}`;
 
-t.test("texts and refusals", async (t) => {
+t.test("what the assistant said is read as texts and refusals", async (t) => {
   const spoken = [
     { type: "output_text", text: "A", annotations: [], logprobs: [] },
     { type: "refusal", refusal: "No." },

@@ -674,7 +674,7 @@ t.test("a cache mark is not allowed on a tool", async (t) => {
   t.same(writeTools([named("f", { cache: {} })]).dropped, ["f"]);
 });
 
-t.test("tool choices", async (t) => {
+t.test("a choice of tools is written in the form of its mode and kinds", async (t) => {
   const custom: Tool = { kind: "custom", name: "c", at: "c" };
   const choice = (toolChoice: ToolChoice, tools: Tool[] = [named("f"), custom, search]) =>
     writeTools(tools, toolChoice).choice;
