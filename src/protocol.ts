@@ -8,23 +8,20 @@ export type {
   DemoAnswer,
   DemoRequest,
   Ending,
-  IncludeUsage,
   ListedModel,
   Listing,
-  LocatedOperation,
   Operation,
   OtherModelMembers,
   Protocol,
   RateLimitStates,
   SocketName,
-  StoredResponses,
   StreamState,
   TextKind,
   TextPlace,
 } from "./core/protocol.ts";
 export { bearer, eventBytes, fixedPaths, post, SSE_PING } from "./core/protocol-parts.ts";
 export type { ExtraUsage, Usage } from "./core/usage.ts";
-export { isEmptyArguments } from "./translation/arguments.ts";
+export { argumentsObject, isEmptyArguments } from "./translation/arguments.ts";
 export type {
   ClientProtocol,
   EncodeContext,
@@ -38,7 +35,6 @@ export type {
   ResponseDecoder,
   ResponseEncoder,
   ResponseSource,
-  ToolNameMap,
   TranslatedProtocol,
   Translation,
 } from "./translation/codec.ts";
@@ -96,7 +92,7 @@ export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
 export { Frame } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";
 export { isJsonText } from "./wire/nested.ts";
-export type { JsonPath } from "./wire/paths.ts";
+export { type JsonPath, stringsIn } from "./wire/paths.ts";
 export { decodeOrKeep } from "./wire/query.ts";
 export {
   asCount,

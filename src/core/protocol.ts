@@ -307,7 +307,7 @@ export interface QueryView {
 export type Ending = "complete" | "error";
 
 /** The operation that a path stands for. */
-export interface LocatedOperation {
+interface LocatedOperation {
   operation: Operation;
   /** The model that the path names, decoded; absent when the body names it. */
   model?: string;
@@ -353,7 +353,7 @@ export interface StreamState {
 }
 
 /** How the usage of a stream is asked for where the vendor sends none by default. */
-export interface IncludeUsage {
+interface IncludeUsage {
   /** Reports whether the parsed request streams but does not ask for usage. */
   missing(body: unknown): boolean;
   /** The top-level member to add or replace, and its JSON. */
@@ -379,7 +379,7 @@ export interface ListedModel {
 }
 
 /** Responses that a vendor stores under an id of its own. */
-export interface StoredResponses {
+interface StoredResponses {
   /**
    * Returns the operation that a request for a stored response wants; `rest` is the path after the first of the protocol's paths.
    */

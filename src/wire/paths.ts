@@ -1,8 +1,33 @@
 import { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from "./grammar.ts";
 import type { Edit } from "./splice.ts";
+import type { JsonObject } from "./values.ts";
 
 /** The path of a value in JSON: member names and element indexes, from the outside in. */
 export type JsonPath = readonly (string | number)[];
+
+/** A string within a value, and the object that has it; an empty one where a list has it. */
+interface StringPlace {
+  readonly path: JsonPath;
+  readonly holder: JsonObject;
+}
+
+/** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
+const MAX_DEPTH = 512;
+
+/** Yields all strings within a value, in document order. @param path the value's */
+export function* stringsIn(value: unknown, path: JsonPath): Generator<StringPlace> {
+  const pending: (StringPlace & { value: unknown })[] = [{ value, path, holder: {} }];
+  for (let next = pending.pop(); next; next = pending.pop()) {
+    const { value, path } = next;
+    if (typeof value === "string") yield next;
+    else if (path.length >= MAX_DEPTH) continue;
+    else if (Array.isArray(value))
+      for (let i = value.length - 1; i >= 0; i--) pending.push({ value: value[i], path: [...path, i], holder: {} });
+    else if (typeof value === "object" && value !== null)
+      for (const name of Object.keys(value).reverse())
+        pending.push({ value: (value as JsonObject)[name], path: [...path, name], holder: value as JsonObject });
+  }
+}
 
 /** Changes of values in a JSON text, by path. */
 interface PathChanges {

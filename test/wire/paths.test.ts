@@ -1,5 +1,5 @@
 import t from "tap";
-import { countMembers, type JsonPath, pathEdits } from "../../src/wire/paths.ts";
+import { countMembers, type JsonPath, pathEdits, stringsIn } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
 import { locatePaths } from "../support/locate-paths.ts";
 
@@ -143,3 +143,20 @@ t.test(
     t.ok(searches().length < 5000, "searches");
   },
 );
+
+t.test("strings within a value come in document order with their holders, to the depth of the JSON parser", (t) => {
+  const inner = { b: "2", list: ["3", { c: "4" }, 5, null] };
+  const found = [...stringsIn({ a: "1", inner }, ["x"])];
+  t.same(
+    found.map(({ path }) => path.join(".")),
+    ["x.a", "x.inner.b", "x.inner.list.0", "x.inner.list.1.c"],
+  );
+  t.same([found[1]?.holder, found[2]?.holder], [inner, {}]);
+  t.same([...stringsIn("1", [])], [{ value: "1", path: [], holder: {} }]);
+  const nested = (levels: number) => JSON.parse(`${"[".repeat(levels)}"1"${"]".repeat(levels)}`);
+  t.same(
+    [512, 513].map((levels) => [...stringsIn(nested(levels), [])].length),
+    [1, 0],
+  );
+  t.end();
+});

@@ -1,12 +1,12 @@
 import { isUtf8 } from "node:buffer";
 import {
+  argumentsObject,
   asObject,
   asText,
   type Conversation,
   type EncodeContext,
   type EncodedRequest,
   type Feature,
-  isEmptyArguments,
   type JsonObject,
   type Media,
   mergeTurns,
@@ -17,7 +17,6 @@ import {
   Steps,
   safeId,
   type Tool,
-  type ToolCall,
   type ToolResult,
   type Turn,
   writeSettings,
@@ -272,7 +271,7 @@ function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
         type: "tool_use",
         id: safeId(part.id),
         name: fitToolName(part, context),
-        input: inputOf(part, context),
+        input: argumentsObject(part, context),
       };
     case "tool_result":
       return toolResult(part, context);
@@ -289,22 +288,6 @@ function thinkingBlock({ text, summary, opaque }: Reasoning): JsonObject | undef
   return signature === undefined
     ? undefined
     : { type: "thinking", thinking: asText(opaque?.extra) ?? text ?? summary?.join("\n\n") ?? "", signature };
-}
-
-const NO_INPUT = new RawJson("{}");
-
-/** Returns a call's arguments as the object that the vendor requires, in their original text. */
-function inputOf(call: ToolCall, context: EncodeContext): RawJson | JsonObject {
-  if (call.custom) return { input: call.arguments };
-  if (isEmptyArguments(call.arguments)) return NO_INPUT;
-  const kind = context.nested.kindOf(call.arguments);
-  if (kind === "object") return new RawJson(call.arguments);
-  return context.refuse(
-    call.at,
-    kind === "large"
-      ? "The arguments of this call have too many names or values, or are nested too deep"
-      : "The arguments of this call are not a JSON object",
-  );
 }
 
 function toolResult(result: ToolResult, context: EncodeContext): JsonObject {

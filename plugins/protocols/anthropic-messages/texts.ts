@@ -8,6 +8,7 @@ import {
   type OpaquePlace,
   type OpaquePlaces,
   type Protocol,
+  stringsIn,
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
@@ -109,7 +110,7 @@ function* contentTexts(content: unknown, path: JsonPath, kind: TextKind): Genera
 function* blockTexts(block: JsonObject, path: JsonPath, kind: TextKind): Generator<TextPlace> {
   const type = asText(block["type"]) ?? "";
   if (type.endsWith("tool_use")) {
-    for (const { path: at } of strings(block["input"], [...path, "input"])) yield { path: at, kind: "tool_call" };
+    for (const { path: at } of stringsIn(block["input"], [...path, "input"])) yield { path: at, kind: "tool_call" };
   } else if (type === "thinking") {
     if (typeof block["thinking"] === "string") yield { path: [...path, "thinking"], kind: "reasoning" };
   } else yield* proseTexts(block, path, type.endsWith("tool_result") ? "tool_result" : kind);
@@ -121,33 +122,9 @@ const PROSE_MEMBERS: ReadonlySet<unknown> = new Set(
 );
 
 function* proseTexts(value: unknown, path: JsonPath, kind: TextKind): Generator<TextPlace> {
-  for (const { path: at, container } of strings(value, path)) {
+  for (const { path: at, holder } of stringsIn(value, path)) {
     const name = at.at(-1);
-    if (PROSE_MEMBERS.has(name) || (name === "data" && container["type"] === "text")) yield { path: at, kind };
-  }
-}
-
-/** A string within a value, and the object or list that contains it. */
-interface StringPlace {
-  path: JsonPath;
-  container: JsonObject;
-}
-
-/** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
-const MAX_DEPTH = 512;
-
-/** Returns all strings within a value. */
-function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
-  const pending: { value: unknown; path: JsonPath; container: JsonObject }[] = [{ value, path, container: {} }];
-  for (let next = pending.pop(); next; next = pending.pop()) {
-    const { value, path } = next;
-    if (typeof value === "string") yield next;
-    else if (path.length >= MAX_DEPTH) continue;
-    else if (Array.isArray(value))
-      for (let i = value.length - 1; i >= 0; i--) pending.push({ value: value[i], path: [...path, i], container: {} });
-    else if (typeof value === "object" && value !== null)
-      for (const name of Object.keys(value).reverse())
-        pending.push({ value: (value as JsonObject)[name], path: [...path, name], container: value as JsonObject });
+    if (PROSE_MEMBERS.has(name) || (name === "data" && holder["type"] === "text")) yield { path: at, kind };
   }
 }
 

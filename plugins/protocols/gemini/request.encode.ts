@@ -1,10 +1,10 @@
 import {
+  argumentsObject,
   asObject,
   type Conversation,
   dropUndefined,
   type EncodeContext,
   type EncodedRequest,
-  isEmptyArguments,
   type JsonObject,
   type Media,
   mergeTurns,
@@ -263,23 +263,9 @@ const signatureOrBypass = (part: ToolCall | Media, { unsigned }: RequestScope): 
 const thoughtText = ({ text, summary }: Reasoning): string | undefined => text ?? summary?.join("\n\n");
 
 function callPart(call: ToolCall, scope: RequestScope): JsonObject {
-  const args = callArguments(call, scope);
+  const args = argumentsObject(call, scope.context);
   const functionCall = { id: safeId(call.id), name: fitGeminiToolName(scope, call), args };
   return dropUndefined({ functionCall, thoughtSignature: signatureOrBypass(call, scope) });
-}
-
-/** Returns the arguments as an object with their original text. */
-function callArguments(call: ToolCall, { context }: RequestScope): unknown {
-  if (call.custom === true) return { input: call.arguments };
-  if (isEmptyArguments(call.arguments)) return {};
-  const kind = context.nested.kindOf(call.arguments);
-  if (kind === "object") return new RawJson(call.arguments);
-  return context.refuse(
-    call.at,
-    kind === "large"
-      ? "the arguments have too many names or values, or are nested too deep"
-      : "the call's arguments must be a JSON object there",
-  );
 }
 
 /** Encodes a tool result. The vendor requires the function's name, which other protocols send only with the call. */

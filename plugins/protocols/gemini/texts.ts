@@ -10,6 +10,7 @@ import {
   type OpaquePlace,
   type OpaquePlaces,
   type Protocol,
+  stringsIn,
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
@@ -102,30 +103,12 @@ function* partTexts(part: ObjectPlace, role: TurnPlace["role"], index?: string):
   for (const [container, name, kind] of TEXT_MEMBERS)
     for (const object of objectsInMember(part, container)) {
       const member = memberIn(object, name);
-      for (const path of stringPaths(member.path, member.value)) yield { path, kind };
+      for (const { path } of stringsIn(member.value, member.path)) yield { path, kind };
     }
   for (const call of objectsInMember(part, "functionCall"))
     for (const { path, object } of objectsInMember(call, "partialArgs"))
       if (typeof object["stringValue"] === "string")
         yield { path: [...path, "stringValue"], kind: "tool_call", piece: `${index ?? ""}.call.${object["jsonPath"]}` };
-}
-
-/** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
-const MAX_DEPTH = 512;
-
-/** Yields the paths of all strings in a value, in document order. */
-function* stringPaths(path: JsonPath, value: unknown): Iterable<JsonPath> {
-  const pending: { path: JsonPath; value: unknown }[] = [{ path, value }];
-  for (let next = pending.pop(); next; next = pending.pop()) {
-    const { path, value } = next;
-    if (typeof value === "string") yield path;
-    else if (path.length >= MAX_DEPTH) continue;
-    else if (Array.isArray(value))
-      for (let n = value.length - 1; n >= 0; n--) pending.push({ path: [...path, n], value: value[n] });
-    else if (typeof value === "object" && value !== null)
-      for (const [name, member] of Object.entries(value).reverse())
-        pending.push({ path: [...path, name], value: member });
-  }
 }
 
 /** Positions of signatures, and what else must be removed with those that the provider cannot read. */

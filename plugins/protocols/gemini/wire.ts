@@ -11,10 +11,10 @@ import {
   invalidField,
   isObject,
   type JsonObject,
-  type LocatedOperation,
   type Media,
   type Opaque,
   type Operation,
+  type Protocol,
   parseJson,
   post,
   RawJson,
@@ -207,7 +207,7 @@ export function locateAction(
   mount: string,
   suffix: string,
   query: { get(name: string): string | null },
-): LocatedOperation | undefined {
+): ReturnType<Protocol["locate"]> {
   const text = unescapePath(suffix);
   if (UNSAFE_CHARACTERS.test(text)) refuseName("it contains a control character or one of % # ? \\");
   const colon = text.lastIndexOf(":");

@@ -10,6 +10,7 @@ import {
   type OpaquePlace,
   type OpaquePlaces,
   type Protocol,
+  stringsIn,
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
@@ -166,23 +167,13 @@ function* callTexts(message: JsonObject, at: JsonPath, choice?: string): Generat
 function* argumentTexts(call: unknown, at: JsonPath, choice: string | undefined, piece: string): Generator<TextPlace> {
   const { arguments: input, name } = asObject(call) ?? {};
   const path = [...at, "arguments"];
-  if (typeof input !== "string") yield* leafTexts(input, path);
+  if (typeof input !== "string")
+    for (const { path: at } of stringsIn(input, path)) yield { path: at, kind: "tool_call" };
   else {
     const place: TextPlace = { path, kind: "tool_call", json: true };
     // Google's compatible API has sent the index 0 for every call, but each call in one piece.
     yield name !== undefined && isJsonText(input) ? place : withPiece(place, choice, piece);
   }
-}
-
-/** The maximum depth, as in the JSON parser: paths of deeper JSON would take memory quadratic in the depth. */
-const MAX_DEPTH = 512;
-
-/** Yields every string in a value. */
-function* leafTexts(value: unknown, path: JsonPath): Generator<TextPlace> {
-  if (typeof value === "string") yield { path, kind: "tool_call" };
-  else if (path.length >= MAX_DEPTH) return;
-  else if (Array.isArray(value)) for (const [n, item] of value.entries()) yield* leafTexts(item, [...path, n]);
-  else for (const [name, each] of Object.entries(asObject(value) ?? {})) yield* leafTexts(each, [...path, name]);
 }
 
 /** Yields those of the named members that are strings. */

@@ -3,7 +3,6 @@ import {
   asText,
   fixedPaths,
   type Operation,
-  type StoredResponses,
   type TranslatedProtocol,
   type Translation,
 } from "model-gateway/protocol";
@@ -52,7 +51,7 @@ const STORED_OPERATIONS: ReadonlyMap<string, readonly [name: string, method: Ope
   ["POST cancel", ["cancel", "POST"]],
 ]);
 /** Responses that the vendor stores for 30 days unless `store` is false. */
-const storedResponses: StoredResponses = {
+const storedResponses: NonNullable<TranslatedProtocol["storedResponses"]> = {
   subpaths: ["input_items", "cancel"],
   background: {
     members: ["id", "background", "status"],

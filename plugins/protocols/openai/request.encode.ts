@@ -7,7 +7,6 @@ import {
   type JsonObject,
   pathOfUse,
   ReasoningBudget,
-  type ToolNameMap,
 } from "model-gateway/protocol";
 
 /** Efforts in ascending order. */
@@ -121,7 +120,7 @@ const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const MAX_NAME_LENGTH = 64;
 
 /** Returns a tool name that the vendor accepts. */
-export const fitName = (name: string, names: ToolNameMap): string =>
+export const fitName = (name: string, names: EncodeContext["names"]): string =>
   names.sanitize(name, NAME_CHARACTERS, MAX_NAME_LENGTH);
 
 const MENTIONS_ERROR = /error|fail|exception|denied|not found/i;

@@ -3,8 +3,8 @@ import {
   dropUndefined,
   type Frame,
   foldCase,
-  type IncludeUsage,
   type JsonObject,
+  type Protocol,
   type Usage,
 } from "model-gateway/protocol";
 
@@ -29,7 +29,7 @@ export function requestsUsage(body: unknown): boolean {
 const isIncludeUsage = (name: string): boolean => foldCase(name) === INCLUDE;
 
 /** Usage is streamed only with `stream_options.include_usage`, in a last chunk without choices. */
-export const includeUsage: IncludeUsage = {
+export const includeUsage: NonNullable<Protocol["includeUsage"]> = {
   missing: (body) => asObject(body)?.["stream"] === true && !requestsUsage(body),
   member(body) {
     const others = Object.entries(streamOptions(body) ?? {}).filter(([name]) => !isIncludeUsage(name));
