@@ -58,17 +58,7 @@ export async function runGateway(
     const { config } = loaded;
     log.level = config.log.level;
     let started: Gateway | Primary | undefined;
-    // Also during the start: timers of plugins run from then on.
-    const breakable = {
-      get plugins() {
-        return started?.plugins ?? loaded.vocabulary.classes;
-      },
-      fail: async () => started?.fail(),
-    };
-    stopAfterCrash(breakable, log, async () => {
-      await log.flush();
-      process.exit(1);
-    });
+    watchForCrashes(() => started, loaded, log);
     if (config.adminAccess.oidc) await openidClient();
     const gateway = await startGateway(loaded, log, io.env);
     started = gateway;
@@ -86,12 +76,9 @@ export async function runGateway(
     const noted = recordStart(gateway, log, io.env);
     await logWarnings(config, log);
     const warn = (message: string) => log.warn({}, message);
-    await printGreeting(
-      config,
-      { address: gateway.address, admin, key: await firstKey(gateway, config, warn) },
-      io,
-      options.json,
-    );
+    const greeting = { config, address: gateway.address, admin, key: await firstKey(gateway, config, warn) };
+    if (options.json) io.out(JSON.stringify(greetingJson(greeting)));
+    else await printGreeting(greeting, io);
     if (options.watch) reloadOnChange(gateway);
     const stopped = untilStopped(gateway, config.linger, log, io.out, io.env);
     deliverSignals();
@@ -106,6 +93,20 @@ export async function runGateway(
   }
   await log.flush();
   return lost ? 1 : 0;
+}
+
+/** Stops the gateway after an uncaught error. There is none yet during the start, when plugins may already have timers. */
+function watchForCrashes(gateway: () => Gateway | Primary | undefined, { vocabulary }: LoadedConfig, log: JsonLog) {
+  const crashable = {
+    get plugins() {
+      return gateway()?.plugins ?? vocabulary.classes;
+    },
+    fail: async () => gateway()?.fail(),
+  };
+  stopAfterCrash(crashable, log, async () => {
+    await log.flush();
+    process.exit(1);
+  });
 }
 
 /** Adds the start to the audit trail; requests do not wait for it. */
@@ -190,6 +191,7 @@ async function logWarnings({ providers, ...config }: Config, log: Log): Promise<
 }
 
 interface Greeting {
+  config: Config;
   /** The listening address. */
   address: AddressInfo;
   admin: string | undefined;
@@ -205,31 +207,23 @@ export function fileInUse(file: string, folder: string, bundled = BUNDLED_CONFIG
     : shown;
 }
 
-async function printGreeting(
-  config: Config,
-  { address: at, admin, key }: Greeting,
-  io: Terminal,
-  json: boolean,
-): Promise<void> {
+/** Returns the names of the providers that are on, and the ids of the models that one of them serves, and of the others. */
+function usableParts({ providers, models }: Config): { on: string[]; usable: string[]; idle: string[] } {
+  const on = providers.filter(({ off }) => off === undefined).map(({ name }) => name);
+  const served = models.filter(({ targets }) => targets.some(({ provider }) => on.includes(provider)));
+  const idle = models.filter((model) => !served.includes(model));
+  return { on, usable: served.map(({ id }) => id), idle: idle.map(({ id }) => id) };
+}
+
+function greetingJson({ config, address, admin, key }: Greeting): object {
+  const { on: providers, usable: models } = usableParts(config);
+  const { notices: notes } = config;
+  return { listen: listenUrl(address), admin: admin ?? null, providers, models, key: key ?? null, notes };
+}
+
+async function printGreeting({ config, address: at, admin, key }: Greeting, io: Terminal): Promise<void> {
+  const { on, usable, idle } = usableParts(config);
   const off = config.providers.filter((provider) => provider.off !== undefined);
-  const on = config.providers.filter((provider) => provider.off === undefined).map(({ name }) => name);
-  const served = (model: Config["models"][number]) => model.targets.some(({ provider }) => on.includes(provider));
-  const usable = config.models.filter(served).map((model) => model.id);
-  const idle = config.models.filter((model) => !served(model)).map((model) => model.id);
-  if (json) {
-    const { notices: notes } = config;
-    io.out(
-      JSON.stringify({
-        listen: listenUrl(at),
-        admin: admin ?? null,
-        providers: on,
-        models: usable,
-        key: key ?? null,
-        notes,
-      }),
-    );
-    return;
-  }
   io.out(`model-gateway listens on ${listenUrl(at)}`);
   if (admin) io.out(`  admin      ${admin}   (console, /livez, /readyz)`);
   if (config.workers > 1) io.out(`  workers    ${config.workers}   (SIGUSR2 replaces them one by one)`);

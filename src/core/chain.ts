@@ -248,14 +248,10 @@ function runSteps(
       throw toPluginError(thrown, step.origin);
     }
     if (isThenable(result))
-      return awaitPlugin(result, step, { exchange }).then(() => {
-        if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
-        if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), step.origin);
-        return hasAnswered(exchange, step) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer);
-      });
-    if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
-    if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), step.origin);
-    if (exchange.answer !== undefined && hasAnswered(exchange, step)) return;
+      return awaitPlugin(result, step, { exchange }).then(() =>
+        endStep(exchange, step, headersBefore) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer),
+      );
+    if (endStep(exchange, step, headersBefore)) return;
   }
 }
 
@@ -281,8 +277,14 @@ function runObserving(
   }
 }
 
-/** Reports whether a plugin has responded; plugins after it do not see the request then. */
-function hasAnswered(exchange: Exchange, { name, index, deadline }: Step<Run>): boolean {
+/**
+ * Checks what a phase has left behind. Returns whether its plugin has responded: plugins after it do not see the request then.
+ * @param headersBefore the number of entries in `replyHeaders` before the phase
+ */
+function endStep(exchange: Exchange, step: Step<Run>, headersBefore: number): boolean {
+  const { name, index, deadline, origin } = step;
+  checkReplyHeaders(exchange, headersBefore, step);
+  if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), origin);
   if (exchange.answer === undefined) return false;
   exchange.answerer = { name, index, deadline, origin: `${name}.answer` };
   return true;
@@ -312,7 +314,7 @@ function collectStages(
         return collectStages(steps, i + 1, exchange, head, stages);
       });
     checkStatus(head, step);
-    if (exchange.replyHeaders.length !== headersBefore) checkReplyHeaders(exchange, headersBefore, step);
+    checkReplyHeaders(exchange, headersBefore, step);
     if (made) addStage(stages, made, step, exchange, head);
   }
   return stages;
@@ -329,6 +331,7 @@ function checkStatus({ status }: Head, { origin }: PluginDeadline): void {
  * @param before the number of entries before the plugin's phase
  */
 function checkReplyHeaders({ replyHeaders }: Exchange, before: number, { origin }: PluginDeadline): void {
+  if (replyHeaders.length === before) return;
   try {
     checkHeaderLines(replyHeaders);
   } catch (thrown) {
