@@ -11,16 +11,47 @@ export interface Delivery {
   afterDelivery(run: () => void): void;
 }
 
+/** A body of which all bytes have arrived. The end waits where its receiver applies backpressure. */
+export class WholeBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
+  /** The receiver to which the end is still due. */
+  private pendingReceiver: BodyReceiver | undefined;
+
+  /** @param truncation why it is truncated */
+  constructor(
+    readonly bytes: Buffer,
+    private readonly truncation?: GatewayError,
+  ) {}
+
+  read(receiver: BodyReceiver): void {
+    if (this.bytes.length === 0 || receiver.chunk(this.bytes)) this.end(receiver);
+    else this.pendingReceiver = receiver;
+  }
+
+  resume(): void {
+    const { pendingReceiver } = this;
+    this.pendingReceiver = undefined;
+    if (pendingReceiver) this.end(pendingReceiver);
+  }
+
+  destroy(): void {
+    this.pendingReceiver = undefined;
+  }
+
+  private end(receiver: BodyReceiver): void {
+    if (this.truncation) receiver.fail(this.truncation);
+    else receiver.end();
+  }
+}
+
 /** A response that can be buffered before it is read, and is then delivered as if it came only now. */
 export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   /** Its head, as stages and plugins see it. */
   readonly head: Head;
-  private bytes: Buffer | undefined;
-  private wholeBody: Promise<Buffer> | undefined;
+  private reading: Promise<Buffer> | undefined;
+  /** What is delivered once it is buffered. */
+  private body: WholeBody | undefined;
   /** Opened where anything is buffered: most responses are not. */
   private memory: BufferAccount | undefined;
-  /** The receiver to which the end is still due, after it has applied backpressure. */
-  private pendingReceiver: BodyReceiver | undefined;
 
   /** @param openMemory opens the account that counts what is buffered; undefined: it is not counted */
   constructor(
@@ -50,12 +81,12 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
    * @throws GatewayError what broke it off, `upstream_invalid` when it is larger than `limit` bytes, or `overloaded`.
    */
   private whole(limit: number): Promise<Buffer> {
-    if (this.wholeBody) return this.wholeBody;
+    if (this.reading) return this.reading;
     this.head.isReading = true;
-    this.wholeBody = this.readAll(limit).finally(() => {
+    this.reading = this.readAll(limit).finally(() => {
       this.head.isReading = false;
     });
-    return this.wholeBody;
+    return this.reading;
   }
 
   private readAll(limit: number): Promise<Buffer> {
@@ -96,25 +127,20 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   }
 
   private keep(bytes: Buffer): Buffer {
-    this.bytes = bytes;
+    this.body = new WholeBody(bytes);
     return bytes;
   }
 
   read(receiver: BodyReceiver): void {
-    if (!this.bytes) this.upstream.read(receiver);
-    else if (this.bytes.length === 0 || receiver.chunk(this.bytes)) receiver.end();
-    else this.pendingReceiver = receiver;
+    (this.body ?? this.upstream).read(receiver);
   }
 
   resume(): void {
-    const { pendingReceiver } = this;
-    this.pendingReceiver = undefined;
-    if (pendingReceiver) pendingReceiver.end();
-    else this.upstream.resume();
+    (this.body ?? this.upstream).resume();
   }
 
   destroy(): void {
-    this.pendingReceiver = undefined;
+    this.body?.destroy();
     this.upstream.destroy();
   }
 }

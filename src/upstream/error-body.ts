@@ -1,6 +1,7 @@
 import { errorKindOf, GatewayError } from "../core/errors.ts";
 import type { Redactor } from "../core/redactor.ts";
-import type { BodyReceiver, UpstreamResponse } from "./response.ts";
+import { WholeBody } from "./buffered-response.ts";
+import type { UpstreamResponse } from "./response.ts";
 
 /** Limit in bytes of an error body; a vendor's message takes a few hundred. */
 export const MAX_ERROR_BYTES = 256 * 1024;
@@ -8,15 +9,7 @@ export const MAX_ERROR_BYTES = 256 * 1024;
 export const MAX_ERROR_TIME = 10_000;
 
 /** The body of a provider's error, read to its end and redacted before anybody sees it. */
-export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
-  private pendingReceiver: BodyReceiver | undefined;
-
-  /** @param truncation why it is truncated */
-  private constructor(
-    readonly bytes: Buffer,
-    private readonly truncation: GatewayError | undefined,
-  ) {}
-
+export class ErrorBody extends WholeBody {
   /**
    * Reads the body; also accepts what came before the provider broke off, which is still an error.
    * @throws GatewayError with its status when it is too large or too slow, or what ended it otherwise
@@ -46,26 +39,6 @@ export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "de
         fail: (error) => (error.code === "upstream_truncated" ? settle(error) : giveUp(error)),
       });
     });
-  }
-
-  read(receiver: BodyReceiver): void {
-    if (this.bytes.length === 0 || receiver.chunk(this.bytes)) this.end(receiver);
-    else this.pendingReceiver = receiver;
-  }
-
-  resume(): void {
-    const { pendingReceiver } = this;
-    this.pendingReceiver = undefined;
-    if (pendingReceiver) this.end(pendingReceiver);
-  }
-
-  destroy(): void {
-    this.pendingReceiver = undefined;
-  }
-
-  private end(receiver: BodyReceiver): void {
-    if (this.truncation) receiver.fail(this.truncation);
-    else receiver.end();
   }
 }
 

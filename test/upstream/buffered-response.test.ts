@@ -76,7 +76,7 @@ t.test("an empty answer has only an end", async (t) => {
 });
 
 t.test("a client without buffer space receives the end when it has some", async (t) => {
-  const { held, whole: read, receiver, seen } = upstream();
+  const { held, whole: read, receiver } = upstream();
   const whole = read(100);
   receiver().chunk(Buffer.from("one"));
   receiver().end();
@@ -87,7 +87,7 @@ t.test("a client without buffer space receives the end when it has some", async 
   held.resume();
   t.same(got, ["one", "end"]);
   held.resume();
-  t.same([got.length, seen.resumed], [2, 1]);
+  t.equal(got.length, 2);
 });
 
 t.test("an aborted one receives nothing", async (t) => {
