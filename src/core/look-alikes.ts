@@ -11,12 +11,19 @@ import { tierMembers } from "./service-tier.ts";
 const MAX_LOOK_ALIKES = 100;
 
 /** Members inside an object, or inside the entries of a list. */
-interface InnerMembers {
-  readonly isList: boolean;
-  readonly exact: ReadonlySet<string>;
+class InnerMembers {
   readonly folded: ReadonlySet<string>;
-  /** Whether a text may contain a look-alike of them. */
+  /** Matches a text that may contain a look-alike of them. */
   readonly pattern: RegExp;
+
+  constructor(
+    readonly kind: "object" | "array",
+    readonly exact: ReadonlySet<string>,
+  ) {
+    this.folded = new Set([...exact].map(foldCase));
+    const likes = [...exact].map((each) => `(?!${each}")${anyCasePattern(each)}`);
+    this.pattern = new RegExp(`"(?:${likes.join("|")})"|\\\\u`);
+  }
 }
 
 /** Members by which a request is checked: its models, its output limits, and the objects it names. */
@@ -27,45 +34,29 @@ class CheckedMembers {
   private readonly folded: ReadonlySet<string>;
   private readonly changed: ReadonlySet<string>;
   /** Nested members, by the outer member's name. */
-  private readonly inner: Map<string, InnerMembers>;
+  private readonly inner = new Map<string, InnerMembers>();
 
   constructor(protocol: Protocol) {
     const { output, otherModels, objects, includeUsage } = protocol;
     const paths = output ? [...output.tokens, ...output.multipliers] : [];
     const [tier] = output?.premiumTier ?? [];
-    const all = [
-      ...[
-        "model",
-        ...tierMembers(protocol),
-        tier,
-        output?.fallbackModels,
-        output?.background,
-        ...(otherModels?.topLevel ?? []),
-        ...(otherModels?.searched ?? []),
-        ...(otherModels?.vendorChoice ?? []),
-      ],
-      includeUsage?.member({}).name,
-      ...[...(objects?.topLevel ?? []), ...(objects?.anyDepth ?? [])],
-    ].filter((name) => name !== undefined);
-    this.exact = new Set([...paths.map(([name]) => String(name)), ...all]);
+    const lists = [otherModels?.topLevel, otherModels?.searched, otherModels?.vendorChoice];
+    const names = [tier, output?.fallbackModels, output?.background, includeUsage?.member({}).name];
+    this.exact = new Set([
+      "model",
+      ...paths.map(([name]) => String(name)),
+      ...tierMembers(protocol),
+      ...names.filter((name) => name !== undefined),
+      ...[...lists, objects?.topLevel, objects?.anyDepth].flatMap((list) => list ?? []),
+    ]);
     this.folded = new Set([...this.exact].map(foldCase));
     this.changed = new Set([...this.folded].filter((name) => !this.exact.has(name)));
-    const inner = Map.groupBy(
-      paths.filter(([, name]) => typeof name === "string"),
-      ([outer]) => String(outer),
-    );
-    this.inner = new Map(
-      [...inner].map(([outer, all]) => [
-        outer,
-        innerMembers(
-          all.map(([, name]) => String(name)),
-          false,
-        ),
-      ]),
-    );
+    const nested = paths.flatMap(([outer, name]) => (typeof name === "string" ? [{ outer: String(outer), name }] : []));
+    for (const [outer, all] of Map.groupBy(nested, ({ outer }) => outer))
+      this.inner.set(outer, new InnerMembers("object", new Set(all.map(({ name }) => name))));
     if (output?.fallbackModels === undefined) return;
     const each = ["model", ...(tier === undefined ? [] : [tier]), ...output.tokens.map(([name]) => String(name))];
-    this.inner.set(output.fallbackModels, innerMembers(each, true));
+    this.inner.set(output.fallbackModels, new InnerMembers("array", new Set(each)));
   }
 
   /** Returns look-alikes at the top level of a body. */
@@ -84,26 +75,19 @@ class CheckedMembers {
   /** Returns look-alikes inside members that contain checked ones. */
   nestedLookAlikes(body: Body): JsonPath[] {
     const found: JsonPath[] = [];
-    for (const [outer, { isList, exact, folded, pattern }] of this.inner) {
+    for (const [outer, { kind, exact, folded, pattern }] of this.inner) {
       const member = body.member(outer);
-      if (member?.kind !== (isList ? "array" : "object")) continue;
+      if (member?.kind !== kind) continue;
       if (!pattern.test(body.slice(member.start, member.end).toString("latin1"))) continue;
       const value = body.value(outer);
-      const objects = isList
-        ? asList(value).map((each, i) => [[outer, i], each] as const)
-        : [[[outer], value] as const];
+      const list = asList(value).map((each, i) => [[outer, i], each] as const);
+      const objects = kind === "array" ? list : [[[outer], value] as const];
       for (const [path, object] of objects)
         for (const name in asObject(object))
           if (folded.has(foldCase(name)) && !exact.has(name)) found.push([...path, name]);
     }
     return found;
   }
-}
-
-function innerMembers(names: readonly string[], isList: boolean): InnerMembers {
-  const likes = names.map((each) => `(?!${each}")${anyCasePattern(each)}`);
-  const pattern = new RegExp(`"(?:${likes.join("|")})"|\\\\u`);
-  return { isList, exact: new Set(names), folded: new Set(names.map(foldCase)), pattern };
 }
 
 /** Look-alikes of a body: their names, with the path, and the edits that remove them. */
