@@ -22,6 +22,7 @@ import { Protocols } from "./core/protocols.ts";
 import { Redactor } from "./core/redactor.ts";
 import { replaceSecrets } from "./core/replace-secrets.ts";
 import { withShape } from "./core/shape.ts";
+import { endInTime } from "./core/timeout.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { Cors } from "./downstream/cors.ts";
 import { Paths } from "./downstream/paths.ts";
@@ -373,17 +374,11 @@ const CLOSE_TIMEOUT = 5000;
 
 async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
   for (const { name, close } of closers.toReversed()) {
-    const limit = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      () => limit.reject(new Error(`not closed after ${CLOSE_TIMEOUT / 1000} s`)),
-      CLOSE_TIMEOUT,
-    );
     try {
-      await Promise.race([close(), limit.promise]);
+      await endInTime(CLOSE_TIMEOUT, close(), () => new Error(`not closed after ${CLOSE_TIMEOUT / 1000} s`));
     } catch (thrown) {
       log.error({ part: name, cause: String(thrown) }, "could not be closed");
     }
-    clearTimeout(timer);
   }
 }
 

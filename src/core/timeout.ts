@@ -22,14 +22,15 @@ export async function waitUntil(condition: () => boolean, timeout = Number.POSIT
  * @param what the name of the other side, for the message
  * @throws TimeoutError when the time is over
  */
-export async function withTimeout<T>(deadline: number, answer: Promise<T>, what = "it"): Promise<T> {
-  const expired = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => expired.reject(new TimeoutError(`${what} has not answered in ${formatTimeLimit(deadline)}`)),
-    deadline,
-  );
+export const withTimeout = <T>(deadline: number, answer: Promise<T>, what = "it"): Promise<T> =>
+  endInTime(deadline, answer, () => new TimeoutError(`${what} has not answered in ${formatTimeLimit(deadline)}`));
+
+/** Does the same with an error of the caller's when the time is over. */
+export async function endInTime<T>(deadline: number, work: T | Promise<T>, lateError: () => Error): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(lateError()), deadline);
   try {
-    return await Promise.race([answer, expired.promise]);
+    return await Promise.race([work, late.promise]);
   } finally {
     clearTimeout(timer);
   }

@@ -12,7 +12,7 @@ import { pluginError } from "./problems.ts";
 // Before any plugin registers something.
 import "./registrations.ts";
 import { thrownMessage } from "../core/errors.ts";
-import { endInTime, importCode } from "./versions.ts";
+import { importCode, loadInTime } from "./versions.ts";
 
 /** The folder of the built-in plugins. */
 export const PLUGINS_FOLDER = fileURLToPath(new URL("../../plugins", import.meta.url));
@@ -102,7 +102,7 @@ export async function loadProtocols(folder = join(PLUGINS_FOLDER, "protocols")):
   const protocols = await Promise.all(
     names.map(({ name }) => {
       const file = join(folder, name, "index.ts");
-      return defaultOf(file, endInTime(import(pathToFileURL(file).href), IMPORT_TIMEOUT)) as Promise<Protocol>;
+      return defaultOf(file, loadInTime(import(pathToFileURL(file).href), IMPORT_TIMEOUT)) as Promise<Protocol>;
     }),
   );
   for (const [i, protocol] of protocols.entries()) {

@@ -3,6 +3,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { createRequire, registerHooks } from "node:module";
 import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { endInTime } from "../core/timeout.ts";
 
 // Reloads a plugin's code when it has changed, and only then: a module can be imported again only under another URL, and can never
 // be unloaded. The first version has the plain URL of its file, later ones a digest in the query. Files that a plugin imports by
@@ -51,13 +52,13 @@ registerHooks({
 /**
  * Imports a file of a plugin; returns the cached module where neither it nor its imports have changed.
  * @param timeout milliseconds from when its turn has come
- * @throws Error as {@link endInTime}, and what the code throws
+ * @throws Error as {@link loadInTime}, and what the code throws
  */
 export function importCode(path: string, timeout = MAX_LOAD_TIME): Promise<unknown> {
   const file = realPath(path);
   if (!isCode(file)) {
     if (!importedPackages.has(file)) importedPackages.set(file, packageDigest(file));
-    return endInTime(import(pathToFileURL(file).href), timeout);
+    return loadInTime(import(pathToFileURL(file).href), timeout);
   }
   const load = async () => {
     const resolved = new Map<string, string>();
@@ -71,7 +72,7 @@ export function importCode(path: string, timeout = MAX_LOAD_TIME): Promise<unkno
     }
   };
   // One load at a time, so that the resolved version of each file is known; one that never ends does not count against the next.
-  const loaded = queue.then(() => endInTime(load(), timeout));
+  const loaded = queue.then(() => loadInTime(load(), timeout));
   queue = loaded.catch(() => {});
   return loaded;
 }
@@ -81,16 +82,8 @@ export function importCode(path: string, timeout = MAX_LOAD_TIME): Promise<unkno
  * @param timeout milliseconds
  * @throws Error when that takes longer
  */
-export async function endInTime<T>(loaded: Promise<T>, timeout: number): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const waited = () => late.reject(new Error(`has not run to its end after ${timeout / 1000} s: a top-level await?`));
-  const timer = setTimeout(waited, timeout);
-  try {
-    return await Promise.race([loaded, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+export const loadInTime = <T>(loaded: Promise<T>, timeout: number): Promise<T> =>
+  endInTime(timeout, loaded, () => new Error(`has not run to its end after ${timeout / 1000} s: a top-level await?`));
 
 /**
  * Returns the digest of the code that a load of a plugin's file results in: of the current content of the file and of everything
