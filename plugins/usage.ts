@@ -32,6 +32,9 @@ const MINUTE = 60_000;
 const UNKEYED_PER_MINUTE = 100;
 const KEY_ERRORS: ReadonlySet<string> = new Set(["missing_api_key", "invalid_api_key", "too_many_wrong_keys"]);
 
+/** Members of an entry that only the operator sees. */
+const OPERATORS_MEMBERS: ReadonlySet<string> = new Set(["key", "group", "tags", "once", "address", "assumedCost"]);
+
 /** Reads a response's token usage without changing it, and writes one ledger entry for each exchange. */
 @injectable()
 export default class UsagePlugin implements Plugin {
@@ -126,10 +129,10 @@ export default class UsagePlugin implements Plugin {
         message: "This key has made no request with that id.",
         hint: "The id is the answer's x-request-id; what still runs is recorded when it has ended.",
       });
-    const { key: _, group: __, tags: ___, once: ____, address: _____, assumedCost: ______, ...entry } = found;
+    const shown = Object.fromEntries(Object.entries(found).filter(([name]) => !OPERATORS_MEMBERS.has(name)));
     // The credential used at a provider is visible to the operator only.
-    const attempts = entry.attempts.map(({ credential: _, ...attempt }) => attempt);
-    return { status: 200, body: JSON.stringify({ object: "request", ...entry, attempts }) };
+    const attempts = found.attempts.map(({ credential: _, ...attempt }) => attempt);
+    return { status: 200, body: JSON.stringify({ object: "request", ...shown, attempts }) };
   }
 
   done(exchange: DoneExchange): void {

@@ -1,7 +1,7 @@
 import type { Limits } from "../core/limit-kinds.ts";
 import type { LimitTable } from "../core/limits.ts";
 import type { Price } from "../core/price.ts";
-import { dropUndefined } from "../wire/values.ts";
+import { dropUndefined, omit } from "../wire/values.ts";
 import { healthLimits } from "./health.ts";
 import type { Vocabulary } from "./plugins.ts";
 import { AdminSchema } from "./schema/admin.ts";
@@ -173,12 +173,11 @@ function toPaths(usual: DefaultPath, effective: [path: string, entry: PathEntry]
 
 /** Returns the keys of a valid file; disabled ones stay in the list, without a hash. */
 export function configuredKeys(file: Pick<GatewayFile, "keys">, values: ConfigValues): ConfiguredKey[] {
-  return Object.entries(file.keys).map(
-    ([name, { key: _, rpm: __, tpm: ___, concurrency: ____, budget: _____, ...fields }]) => {
-      const { hash, off } = values.keys.get(name) ?? {};
-      return { name, ...dropUndefined({ ...fields, hash, off }) } as ConfiguredKey;
-    },
-  );
+  return Object.entries(file.keys).map(([name, entry]) => {
+    const fields = omit(entry, "key", "rpm", "tpm", "concurrency", "budget");
+    const { hash, off } = values.keys.get(name) ?? {};
+    return { name, ...dropUndefined({ ...fields, hash, off }) } as ConfiguredKey;
+  });
 }
 
 /** Returns the sites whose page scripts may send requests. */

@@ -10,6 +10,7 @@ import type { RunningExchange } from "../downstream/running-exchanges.ts";
 import type { Generation } from "../generation.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { ProviderRates } from "../upstream/provider-rates.ts";
+import { omit } from "../wire/values.ts";
 import { ExchangeMetrics } from "./exchange-metrics.ts";
 import { type MetricJson, promClient, scrapedMetric } from "./families.ts";
 import { PluginTimes } from "./plugin-times.ts";
@@ -203,11 +204,15 @@ export function commonConfigHash(text: string): string {
   const values = Object.entries(new YamlSource("", text).values as FileParts).filter(
     ([name]) => !name.startsWith("x-"),
   );
-  const { listen: _, admin, store, ...common }: FileParts = Object.fromEntries(values);
-  const { listen: __, ...signIn } = typeof admin === "object" ? (admin ?? {}) : {};
-  const { journal: ___, ledger, ...rest } = store ?? {};
+  const { admin, store, ...common }: FileParts = Object.fromEntries(values);
+  const { ledger, ...rest } = store ?? {};
   const shared = ledger?.startsWith("sqlite:") ? {} : { ledger };
-  return configHash(JSON.stringify({ ...common, admin: signIn, store: { ...rest, ...shared } }));
+  const parts = {
+    ...omit(common, "listen"),
+    admin: omit(typeof admin === "object" ? (admin ?? {}) : {}, "listen"),
+    store: { ...omit(rest, "journal"), ...shared },
+  };
+  return configHash(JSON.stringify(parts));
 }
 
 /** Answers metrics questions for this process. */

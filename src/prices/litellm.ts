@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { undatedName } from "../core/marketplace.ts";
 import type { Rates } from "../core/price.ts";
+import { omit } from "../wire/values.ts";
 import { type LiteLlmExtract, type LiteLlmModel, type StoredLiteLlmExtract, unpackLiteLlm } from "./litellm-table.ts";
 
 const FILE = new URL("litellm.json", import.meta.url);
@@ -50,7 +51,7 @@ const readImageRates = (prefix: string): Record<string, Rates> =>
   Object.fromEntries(
     Object.entries(table().models).flatMap(([id, { can, price }]) => {
       if (!id.startsWith(prefix) || !can?.includes("images") || price?.input === undefined) return [];
-      const { batch: _, flex: __, priority: ___, above: ____, web_search: _____, ...rates } = price;
+      const rates = omit(price, "batch", "flex", "priority", "above", "web_search");
       return [[id.slice(prefix.length), rates as Rates]];
     }),
   );

@@ -2,7 +2,7 @@ import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
 import { sanitizeText } from "../wire/utf8.ts";
-import { dropUndefined } from "../wire/values.ts";
+import { dropUndefined, omit } from "../wire/values.ts";
 import type { LedgerEntry } from "./ledger.ts";
 
 /** Columns of the table `usage_kind`: values that many exchanges share. */
@@ -72,8 +72,8 @@ export function entryToRow(entry: LedgerEntry): UsageRow {
   if (entry.group !== undefined || entry.tags)
     row.attribution = internAttribution(entry.group ?? "", tagsText(entry.tags));
   if (once !== undefined) {
-    const { once: _, assumedCost: __, ...again } = { ...entry, usage: { in: {}, out: {}, raw: undefined }, cost: 0 };
-    row.once = { name: once, duplicate: entryToRow(again) };
+    const again = { ...entry, usage: { in: {}, out: {}, raw: undefined }, cost: 0 };
+    row.once = { name: once, duplicate: entryToRow(omit(again, "once", "assumedCost")) };
   }
   return row;
 }

@@ -54,6 +54,13 @@ export function dropUndefined<T extends object>(value: T): { [K in keyof T]?: Ex
   return result as never;
 }
 
+/** Returns the object without these members. */
+export function omit<T extends object, Name extends keyof T>(value: T, ...names: readonly Name[]): Omit<T, Name> {
+  const result = { ...value };
+  for (const name of names) delete result[name];
+  return result;
+}
+
 /** Returns the text of a message's content: the content itself, or the `text` of its parts joined by newlines. */
 export function contentText(content: unknown): string {
   if (typeof content === "string") return content;

@@ -9,6 +9,7 @@ import { withTimeout } from "../core/timeout.ts";
 import type { UnwrittenLines } from "../store/ledger.ts";
 import { FormattedError } from "../text/format-error.ts";
 import { LF } from "../wire/grammar.ts";
+import { omit } from "../wire/values.ts";
 import type { ToPrimary, ToWorker, WorkerStart } from "./messages.ts";
 import { PendingQuestions } from "./pending-questions.ts";
 
@@ -82,7 +83,7 @@ export class WorkerProcess {
     private readonly listener: WorkerListener,
   ) {
     this.generation = start.generation;
-    const { LISTEN_PID: _, LISTEN_FDS: __, LISTEN_FDNAMES: ___, ...env } = process.env;
+    const env = omit(process.env, "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES");
     this.child = fork(ENTRY, args, { env, stdio: ["ignore", "pipe", "pipe", "ipc"] });
     const ready = Promise.withResolvers<void>();
     this.ready = ready.promise;

@@ -7,6 +7,7 @@ import {
   atMost,
   contentText,
   dropUndefined,
+  omit,
   ownProperty,
 } from "../../src/wire/values.ts";
 
@@ -49,4 +50,9 @@ t.test("a table has only its own entries", async (t) => {
   const table = { known: 1 };
   t.equal(ownProperty(table, "known"), 1);
   for (const word of ["unknown", "constructor", "__proto__", undefined]) t.equal(ownProperty(table, word), undefined);
+});
+
+t.test("an object without some members is a copy", async (t) => {
+  const all: { a: number; b?: number; c?: number } = { a: 1, b: 2 };
+  t.strictSame([omit(all, "b", "c"), all], [{ a: 1 }, { a: 1, b: 2 }]);
 });
