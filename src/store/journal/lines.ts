@@ -89,6 +89,17 @@ export interface JournalContent {
   readonly objects: readonly CreatedObject[];
 }
 
+/** Yields the lines of a journal with their positions in it; an empty text stands at the start of each file. */
+function* placedLines(journal: Parameters<typeof filesToRead>[0]): Generator<LineText> {
+  for (const file of filesToRead(journal)) {
+    const number = journalFileNumber(file);
+    const place = (offset: number) => journalPosition(number, offset);
+    yield { text: "", from: place(0), to: place(0) };
+    for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY))
+      for (const { text, from, to } of lines) yield { text, from: place(from), to: place(to) };
+  }
+}
+
 /** Reads all journals of a folder, of any process. */
 export function readJournals(folder: string): JournalContent {
   const ended = new Map<unknown, UsageRow>();
@@ -98,23 +109,18 @@ export function readJournals(folder: string): JournalContent {
     const { name } = journal;
     const open = new Map<unknown, UsageRow>();
     let end = 0;
-    for (const file of filesToRead(journal)) {
-      const number = journalFileNumber(file);
-      end = journalPosition(number, 0);
-      for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY))
-        for (const { text, from, to } of lines) {
-          end = journalPosition(number, to);
-          const line = parseJournalLine(text);
-          if (!line) continue;
-          if (line[0] === "made") {
-            objects.push(line[1]);
-            continue;
-          }
-          const row = lineToRow(line);
-          const id = row.values[0];
-          if (line[0] === "begun") open.set(id, row);
-          else ended.set(id, { ...row, place: { journal: name, from: journalPosition(number, from), to: end } });
-        }
+    for (const { text, from, to } of placedLines(journal)) {
+      end = to;
+      const line = parseJournalLine(text);
+      if (!line) continue;
+      if (line[0] === "made") {
+        objects.push(line[1]);
+        continue;
+      }
+      const row = lineToRow(line);
+      const id = row.values[0];
+      if (line[0] === "begun") open.set(id, row);
+      else ended.set(id, { ...row, place: { journal: name, from, to } });
     }
     opened.push(...placeOpenRows(open.values(), name, end));
   }
