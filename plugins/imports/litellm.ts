@@ -198,32 +198,17 @@ function addDeployment(
     draft.reportLost(path, "it has no model");
     return undefined;
   }
-  if (name.includes("*") || full.includes("*")) {
-    draft.reportLost(`${path} (${name})`, "a target is one model: name those that you use");
-    return undefined;
-  }
   const [vendor, route] = vendorOf(full, nonEmptyText(params["custom_llm_provider"]), draft);
   const model = route.replace(ROUTE, "");
   const mode = route.startsWith("responses/") ? "responses" : modeOf(info, model);
-  const native = draft.vendor(vendor)?.provider;
-  const isRealtime =
-    mode === "realtime" && native?.["websocket"] === true && nonEmptyText(params["api_base"]) === undefined;
-  if (!isRealtime && !Object.hasOwn(PROTOCOL_BY_MODE, mode)) {
-    draft.reportLost(
-      `${path} (${name})`,
-      mode === "realtime"
-        ? "its provider needs websocket: true: add it, and the model"
-        : `requests of mode ${mode} can only be passed on: paths: { /v1/…: { pass: PROVIDER } }`,
-    );
-    return undefined;
-  }
-  if (SIGNING_VENDORS.test(vendor)) {
-    draft.reportLost(`${path} (${name})`, `${vendor} requires signed requests, which the gateway cannot send`);
+  const isPattern = name.includes("*") || full.includes("*");
+  const why = isPattern ? "a target is one model: name those that you use" : whyNotServed(vendor, mode, params, draft);
+  if (why !== undefined) {
+    draft.reportLost(`${path} (${name})`, why);
     return undefined;
   }
   const provider = addProvider([vendor, model], params, `${path}.litellm_params`, PROTOCOL_BY_MODE[mode], draft);
   if (provider === undefined) return undefined;
-  const entry = draft.model(name);
   const price = priceOf({ ...info, ...params });
   const via = mode === "responses" ? { via: PROTOCOL_BY_MODE[mode] } : {};
   const weight = numberAt(params, "weight", `${path}.litellm_params.`, draft);
@@ -236,12 +221,6 @@ function addDeployment(
       `${path}.model_info.base_model`,
       `prices are those of the name "${model}" here: give the target the price of ${base}, price: { input: …, output: … }, as models --prices shows it`,
     );
-  const context = numberAt(info, "max_input_tokens", `${path}.model_info.`, draft);
-  const output =
-    numberAt(info, "max_output_tokens", `${path}.model_info.`, draft) ??
-    numberAt(info, "max_tokens", `${path}.model_info.`, draft);
-  if (context !== undefined) entry.more["context"] ??= context;
-  if (output !== undefined) entry.more["output"] ??= output;
   draft.reportUnknown(others, [], `${path}.`);
   draft.reportUnknown(
     withoutDefaults(params),
@@ -249,8 +228,18 @@ function addDeployment(
     `${path}.litellm_params.`,
     "a target has nothing like it: clients say it themselves, or limits",
   );
-  reportInfo(info, name, `${path}.model_info.`, draft);
+  readInfo(info, name, `${path}.model_info.`, draft);
   return name;
+}
+
+/** Returns why the gateway cannot serve requests of a mode at a vendor; undefined: it can. */
+function whyNotServed(vendor: string, mode: string, params: ForeignFields, draft: Draft): string | undefined {
+  const native = draft.vendor(vendor)?.provider;
+  const hasSockets = native?.["websocket"] === true && nonEmptyText(params["api_base"]) === undefined;
+  if (mode === "realtime" && !hasSockets) return "its provider needs websocket: true: add it, and the model";
+  if (mode !== "realtime" && !Object.hasOwn(PROTOCOL_BY_MODE, mode))
+    return `requests of mode ${mode} can only be passed on: paths: { /v1/…: { pass: PROVIDER } }`;
+  return SIGNING_VENDORS.test(vendor) ? `${vendor} requires signed requests, which the gateway cannot send` : undefined;
 }
 
 /** A deployment that is served. */
@@ -283,8 +272,13 @@ function reportRates(deployments: readonly ServedDeployment[], draft: Draft): vo
     );
 }
 
-/** Reports what is known of a deployment and is not imported. */
-function reportInfo(info: ForeignFields, name: string, path: string, draft: Draft): void {
+/** Imports what is known of a deployment, and reports what is not imported. */
+function readInfo(info: ForeignFields, name: string, path: string, draft: Draft): void {
+  const { more } = draft.model(name);
+  const context = numberAt(info, "max_input_tokens", path, draft);
+  const output = numberAt(info, "max_output_tokens", path, draft) ?? numberAt(info, "max_tokens", path, draft);
+  if (context !== undefined) more["context"] ??= context;
+  if (output !== undefined) more["output"] ??= output;
   const isAbility = (field: string) => field.startsWith("supports_");
   if (Object.keys(info).some(isAbility))
     draft.reportLost(
