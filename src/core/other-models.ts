@@ -35,40 +35,29 @@ const ESCAPE = Buffer.from("\\u");
  * @throws GatewayError `invalid_json` where two parsers could read different names; `invalid_field` for too many
  */
 export function findOtherModels(body: Body, { otherModels: members }: Protocol, everywhere: boolean): OtherModel[] {
-  const found: OtherModel[] = [];
-  if (!members || !body.scan) return found;
-  const {
-    topLevel = [],
-    searched,
-    containers = [],
-    vendorChoice = [],
-    choosingTools = [],
-    defaultModelTools = [],
-  } = members;
+  if (!members || !body.scan) return [];
+  const { topLevel = [], searched, containers = [], vendorChoice = [] } = members;
+  const finder = new OtherModelFinder(members);
   for (const name of topLevel) {
     const kind = body.member(name)?.kind;
-    if (kind === "string") addModel(String(body.value(name)), [name], members, found);
-    if (kind === "array")
-      for (const [i, each] of asList(body.uniqueValue(name)).entries())
-        if (typeof each === "string") addModel(each, [name, i], members, found);
+    if (kind === "string") finder.add(String(body.value(name)), [name]);
+    if (kind === "array") finder.addAll(body.uniqueValue(name), [name]);
   }
-  for (const name of vendorChoice) {
-    if (body.member(name)?.kind === "string")
-      found.push({ name: String(body.value(name)), prefix: "", path: [name], unnamed: true });
-  }
+  for (const name of vendorChoice)
+    if (body.member(name)?.kind === "string") finder.addUnnamed([name], String(body.value(name)));
   const mayName = WATCH.mayMatch(body.scan);
-  const choosing = everywhere ? [...choosingTools, ...defaultModelTools] : [];
-  const mayChoose = choosing.length > 0;
-  if (!mayName && !mayChoose) return found;
+  const choosing = everywhere ? finder.choosingTools : [];
+  if (!mayName && choosing.length === 0) return finder.found;
   for (const name of everywhere ? [...searched, ...containers] : searched) {
     const member = body.member(name);
     if (member?.kind !== "array" && member?.kind !== "object") continue;
     const json = body.slice(member.start, member.end);
-    const isChoice = mayChoose && (json.includes(ESCAPE) || choosing.some((each) => json.includes(`"${each}"`)));
-    if (!isChoice && !(mayName && mayNameModel(json, everywhere))) continue;
-    collectModels(body.uniqueValue(name), [name], searched.includes(name), members, found);
+    const mayChoose =
+      choosing.length > 0 && (json.includes(ESCAPE) || choosing.some((each) => json.includes(`"${each}"`)));
+    if (!mayChoose && !(mayName && mayNameModel(json, everywhere))) continue;
+    finder.search(body.uniqueValue(name), [name], searched.includes(name));
   }
-  return found;
+  return finder.found;
 }
 
 /** Returns the edits that replace such model names; an unchanged name needs no edit. */
@@ -100,52 +89,69 @@ function skipSpace(json: Buffer, from: number): number {
   return at;
 }
 
-/** @param counts whether a model named here will be used */
-function collectModels(
-  value: unknown,
-  path: JsonPath,
-  counts: boolean,
-  members: OtherModelMembers,
-  found: OtherModel[],
-): void {
-  if (typeof value !== "object" || value === null) return;
-  if (Array.isArray(value)) {
-    for (const [i, each] of value.entries()) collectModels(each, [...path, i], counts, members, found);
-    return;
+/** Collects the models that parsed members of a request name. */
+class OtherModelFinder {
+  readonly found: OtherModel[] = [];
+
+  constructor(private readonly members: OtherModelMembers) {}
+
+  /** Tools for which the vendor chooses a model, always or where none is named. */
+  get choosingTools(): readonly string[] {
+    const { choosingTools = [], defaultModelTools = [] } = this.members;
+    return [...choosingTools, ...defaultModelTools];
   }
-  const before = found.length;
-  for (const [name, inner] of Object.entries(value)) {
-    if (counts && typeof inner === "string" && members.vendorChoice?.includes(foldCase(name)))
-      found.push({ name: inner, prefix: "", path: [...path, name], unnamed: true });
-    if (counts && MEMBERS.includes(foldCase(name))) {
-      if (typeof inner === "string") addModel(inner, [...path, name], members, found);
-      for (const [i, each] of asList(inner).entries())
-        if (typeof each === "string") addModel(each, [...path, name, i], members, found);
+
+  /** @throws GatewayError `invalid_field` for more models than are looked up */
+  add(text: string, path: JsonPath): void {
+    const { prefix: usual } = this.members;
+    if (this.found.length === MAX_OTHER_MODELS) throw tooManyModels(path.slice(0, -1));
+    const prefix = usual !== undefined && text.startsWith(usual) ? usual : "";
+    this.found.push({ name: text.slice(prefix.length), prefix, path });
+  }
+
+  addAll(list: unknown, path: JsonPath): void {
+    for (const [i, each] of asList(list).entries()) if (typeof each === "string") this.add(each, [...path, i]);
+  }
+
+  /** Adds a model of the vendor's choice. */
+  addUnnamed(path: JsonPath, name = ""): void {
+    this.found.push({ name, prefix: "", path, unnamed: true });
+  }
+
+  /** @param counts whether a model named here will be used */
+  search(value: unknown, path: JsonPath, counts: boolean): void {
+    if (typeof value !== "object" || value === null) return;
+    if (Array.isArray(value)) {
+      for (const [i, each] of value.entries()) this.search(each, [...path, i], counts);
+      return;
     }
-    if (!members.notSearched.includes(name))
-      collectModels(inner, [...path, name], counts || isBelow(name, members), members, found);
+    const { vendorChoice, notSearched } = this.members;
+    const before = this.found.length;
+    for (const [name, inner] of Object.entries(value)) {
+      const at = [...path, name];
+      if (counts && typeof inner === "string" && vendorChoice?.includes(foldCase(name))) this.addUnnamed(at, inner);
+      if (counts && MEMBERS.includes(foldCase(name))) {
+        if (typeof inner === "string") this.add(inner, at);
+        this.addAll(inner, at);
+      }
+      if (!notSearched.includes(name)) this.search(inner, at, counts || this.isSearched(name));
+    }
+    if (counts && this.choosesModel(value as JsonObject, this.found.length > before)) this.addUnnamed(path);
   }
-  if (counts && choosesModel(value as JsonObject, found.length > before, members))
-    found.push({ name: "", prefix: "", path, unnamed: true });
-}
 
-/** Reports whether a tool runs a model of the vendor's choice. @param named whether it names one, in whatever member */
-const choosesModel = (
-  { type, id, model }: JsonObject,
-  named: boolean,
-  { choosingTools = [], defaultModelTools = [] }: OtherModelMembers,
-): boolean =>
-  [type, id].some(
-    (kind) =>
-      typeof kind === "string" &&
-      ((!named && choosingTools.includes(kind)) || (typeof model !== "string" && defaultModelTools.includes(kind))),
-  );
+  /** Reports whether a tool runs a model of the vendor's choice. @param named whether it names one, in whatever member */
+  private choosesModel({ type, id, model }: JsonObject, named: boolean): boolean {
+    const { choosingTools = [], defaultModelTools = [] } = this.members;
+    const chooses = (kind: string) =>
+      (!named && choosingTools.includes(kind)) || (typeof model !== "string" && defaultModelTools.includes(kind));
+    return [type, id].some((kind) => typeof kind === "string" && chooses(kind));
+  }
 
-/** @throws GatewayError `invalid_field` for more models than are looked up */
-function addModel(text: string, path: JsonPath, { prefix: usual }: OtherModelMembers, found: OtherModel[]): void {
-  if (found.length === MAX_OTHER_MODELS) throw tooManyModels(path.slice(0, -1));
-  const prefix = usual !== undefined && text.startsWith(usual) ? usual : "";
-  found.push({ name: text.slice(prefix.length), prefix, path });
+  /** Reports whether a member is one of `searched`, ignoring case. */
+  private isSearched(name: string): boolean {
+    const { searched } = this.members;
+    return searched.includes(name) || searched.some((each) => foldCase(each) === foldCase(name));
+  }
 }
 
 const tooManyModels = (path: JsonPath): GatewayError =>
@@ -154,7 +160,3 @@ const tooManyModels = (path: JsonPath): GatewayError =>
     hint: "Ask with fewer at a time.",
     param: path.join("."),
   });
-
-/** Reports whether a member is one of `searched`, ignoring case. */
-const isBelow = (name: string, { searched }: OtherModelMembers): boolean =>
-  searched.includes(name) || searched.some((each) => foldCase(each) === foldCase(name));
