@@ -8,11 +8,11 @@ import type { Redactor } from "../core/redactor.ts";
 import { StreamUsage } from "../core/stream-usage.ts";
 import type { PassThroughObjects } from "../objects/pass-through-objects.ts";
 import { HeaderList, headerObject } from "../wire/headers.ts";
-import { requestIdOf, setShouldRetry } from "./allow-list.ts";
+import { setShouldRetry } from "./allow-list.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
 import { preventRendering } from "./prevent-rendering.ts";
-import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
+import { addCredentialNotice, recordErrorMessage, recordHead } from "./provider-message.ts";
 import { rewriteAddresses } from "./rewrite-addresses.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
@@ -66,12 +66,8 @@ export class PassMeter implements PassObserver {
     const received = new HeaderList([...rawHeaders]);
     const headers = this.redactor.headers(path.responseHeaders(received));
     path.rewriteAddressHeaders(headers, exchange);
-    const id = requestIdOf(received);
-    if (id !== undefined) attempt.requestId = this.redactor.text(id);
-    attempt.status = status;
-    exchange.status = status;
+    recordHead(exchange, attempt, status, received, this.redactor);
     this.refused = status === 401;
-    addCredentialNotice(attempt, exchange);
     exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
     setShouldRetry(status, headers);
     // These two have no body for it to describe (RFC 9110 §8.6).
@@ -96,10 +92,7 @@ export class PassMeter implements PassObserver {
     }
     if (exchange.method === "GET" || exchange.method === "HEAD")
       headers.set("cache-control", privateCacheControl(headers.get("cache-control")));
-    const gatewayLines = this.gatewayHeaders();
-    for (let i = 0; i < gatewayLines.length; i += 2)
-      headers.append(gatewayLines[i] as string, gatewayLines[i + 1] as string);
-    return headerObject(headers);
+    return headerObject(headers, this.gatewayHeaders());
   }
 
   onResponseBody(bytes: Buffer): boolean {
@@ -128,7 +121,7 @@ export class PassMeter implements PassObserver {
     this.confirmedByBody = refusedPart === "credential";
     if (alreadyNotified || !this.refused) return {};
     addCredentialNotice(attempt, exchange, true);
-    return headerObject(new HeaderList([...this.gatewayHeaders()]));
+    return headerObject(new HeaderList(), this.gatewayHeaders());
   }
 
   onResponseEnd(): void {

@@ -1,12 +1,30 @@
 import type { Attempt } from "../core/attempt.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Redactor } from "../core/redactor.ts";
+import type { HeaderList } from "../wire/headers.ts";
+import { parseJson } from "../wire/values.ts";
+import { requestIdOf } from "./allow-list.ts";
 
 /** Maximum characters that are kept of a provider's message: one line of the log. */
 const MAX_LOGGED_LENGTH = 500;
 /** Characters that no text contains: bytes in another encoding, or of a compressed body. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const UNREADABLE = /[\0-\x08\x0e-\x1f\ufffd]/;
+
+/** Records what the head of a response tells that passes unread: its status, its id, and whether our credential is refused. */
+export function recordHead(
+  exchange: Exchange,
+  attempt: Attempt,
+  status: number,
+  received: HeaderList,
+  redactor: Redactor,
+): void {
+  const id = requestIdOf(received);
+  if (id !== undefined) attempt.requestId = redactor.text(id);
+  attempt.status = status;
+  exchange.status = status;
+  addCredentialNotice(attempt, exchange);
+}
 
 /** Records the message of a provider's error that passes unchanged, for the log and the console; the client gets all of it. */
 export function recordErrorMessage(
@@ -28,11 +46,7 @@ export function recordErrorMessage(
 function errorText(text: string): string {
   const trimmed = text.trim();
   if (trimmed.startsWith("<") || UNREADABLE.test(trimmed)) return "";
-  try {
-    return findMessage(JSON.parse(trimmed), 3) ?? trimmed;
-  } catch {
-    return trimmed;
-  }
+  return findMessage(parseJson(trimmed), 3) ?? trimmed;
 }
 
 /** Finds a vendor's message: `message`, `error: "…"`, `message`, `detail`, or one of these in a list. */

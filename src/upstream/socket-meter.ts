@@ -7,9 +7,8 @@ import type { SocketProtocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { SocketMessageChecker } from "../objects/socket-message-checker.ts";
 import { HeaderList, headerObject } from "../wire/headers.ts";
-import { requestIdOf } from "./allow-list.ts";
 import { callerIdOf } from "./health.ts";
-import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
+import { recordErrorMessage, recordHead } from "./provider-message.ts";
 import type { SocketObserver } from "./websocket.ts";
 
 /** What a meter needs of the client's side. */
@@ -61,17 +60,10 @@ export class SocketMeter implements SocketObserver {
     const { exchange, attempt } = this;
     const received = new HeaderList([...rawHeaders]);
     const headers = this.redactor.headers(this.filterHeaders(received));
-    const id = requestIdOf(received);
-    if (id !== undefined) attempt.requestId = this.redactor.text(id);
-    attempt.status = status;
-    exchange.status = status;
+    recordHead(exchange, attempt, status, received, this.redactor);
     exchange.streaming = status === 101;
-    addCredentialNotice(attempt, exchange);
     if (status === 101) headers.deleteWhere((name) => name.startsWith("content-"));
-    const gatewayLines = this.client.gatewayHeaders();
-    for (let i = 0; i < gatewayLines.length; i += 2)
-      headers.append(gatewayLines[i] as string, gatewayLines[i + 1] as string);
-    return headerObject(headers);
+    return headerObject(headers, this.client.gatewayHeaders());
   }
 
   onClientBytes(bytes: Buffer): void {

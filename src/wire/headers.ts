@@ -120,13 +120,15 @@ export class HeaderList {
 export const headerValues = (headers: HeaderList, name: string): string[] =>
   Array.from(headers.entries()).flatMap(([key, value]) => (key === name ? [value] : []));
 
-/** Returns header lines in the form that node's own clients and servers use. */
-export function headerObject(headers: HeaderList): Record<string, string | string[]> {
+/** Returns header lines in the form that node's own clients and servers use. @param more lines: name, value, … */
+export function headerObject(headers: HeaderList, more: readonly string[] = []): Record<string, string | string[]> {
   const object: Record<string, string | string[]> = {};
-  for (const [name, value] of headers.entries()) {
+  const add = (name: string, value: string): void => {
     const existing = object[name];
     object[name] = existing === undefined ? value : [...(Array.isArray(existing) ? existing : [existing]), value];
-  }
+  };
+  for (const [name, value] of headers.entries()) add(name, value);
+  for (let i = 0; i < more.length; i += 2) add(headerName(more[i] as string).key, more[i + 1] as string);
   return object;
 }
 

@@ -112,5 +112,7 @@ t.test("a connection header is refused: the engine sets it", async (t) => {
 });
 
 t.test("header lines become an object, in which a repeated name has all its values", async (t) => {
-  t.same(headerObject(new HeaderList(["A", "1", "b", "2", "a", "3", "a", "4"])), { a: ["1", "3", "4"], b: "2" });
+  const list = new HeaderList(["A", "1", "b", "2", "a", "3", "a", "4"]);
+  t.same(headerObject(list), { a: ["1", "3", "4"], b: "2" });
+  t.same(headerObject(list, ["B", "5", "c", "6"]), { a: ["1", "3", "4"], b: ["2", "5"], c: "6" });
 });
