@@ -8,7 +8,6 @@ import type { LoadedPlugin } from "./loader/instances.ts";
 import { codeFiles } from "./loader/versions.ts";
 import { FormattedError, formatError } from "./text/format-error.ts";
 
-/** The result of a reload. */
 export interface ReloadResult {
   readonly changes: readonly Change[];
   /** Sections whose changes take effect only at the next start. */

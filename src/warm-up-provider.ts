@@ -35,7 +35,6 @@ export class WarmUpProvider {
     return provider;
   }
 
-  /** The URL. */
   get url(): string {
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }

@@ -242,7 +242,6 @@ function whyNotServed(vendor: string, mode: string, params: ForeignFields, draft
   return SIGNING_VENDORS.test(vendor) ? `${vendor} requires signed requests, which the gateway cannot send` : undefined;
 }
 
-/** A deployment that is served. */
 interface ServedDeployment {
   /** Of its model. */
   name: string;

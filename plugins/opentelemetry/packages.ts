@@ -19,7 +19,7 @@ const NAMES = [
   "@opentelemetry/sdk-trace",
 ];
 
-/** Loads the packages. @throws FileError with what to install, where one is missing */
+/** @throws FileError with what to install, where one is missing */
 export function loadPackages(): Promise<TracePackages> {
   const load = async (): Promise<TracePackages> => ({
     api: await import("@opentelemetry/api"),

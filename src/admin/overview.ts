@@ -151,7 +151,6 @@ export async function attentionItems(gateway: AdminGateway): Promise<Attention[]
   return found;
 }
 
-/** Returns nearly spent budgets. */
 async function nearlySpentBudgets(gateway: AdminGateway): Promise<Attention[]> {
   const { config, stores } = gateway;
   const records = (await stores.keys.list()).filter(({ revoked }) => revoked === undefined);

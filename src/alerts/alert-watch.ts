@@ -13,7 +13,6 @@ const CHECK_INTERVAL = 5000;
 /** Failed checks in a row of ledger, limiter or workers before an alert is raised: most such conditions are short. */
 const CHECKS_BEFORE_ALERT = 3;
 
-/** The gateway that is watched. */
 interface WatchedGateway extends AdminGateway {
   /** Returns budget marks of limits that this process counts for others. */
   takeMarks?(): TimedBudgetMark[];

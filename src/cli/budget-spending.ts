@@ -6,7 +6,6 @@ import { spendSince } from "../store/spend.ts";
 import { formatBudgetOption } from "../text/key-limits.ts";
 import { formatCost } from "../text/table.ts";
 
-/** The owner of budgets. */
 interface BudgetOwner {
   readonly kind: "key" | "group";
   /** A key's id, or a group. */

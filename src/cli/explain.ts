@@ -40,7 +40,6 @@ const OPTIONS = {
   json: { type: "boolean" },
 } as const;
 
-/** The request to explain. */
 interface ExplainedRequest {
   method: string;
   path: string;

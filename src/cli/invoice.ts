@@ -65,7 +65,6 @@ export function parseInvoice(
   return reader.invoice();
 }
 
-/** Fields that are numbers. */
 const NUMBER_FIELDS: ReadonlySet<InvoiceField> = new Set([
   ...(["input", "uncached", "cached", "output", "tokens", "amount", "cost"] as const),
 ]);

@@ -31,7 +31,6 @@ export interface KeyConfig {
   unenforceableReason(limits: Limits, models?: readonly string[]): Promise<string | undefined>;
 }
 
-/** The context of an action. */
 interface KeyActionContext {
   keys: Keys;
   audit: Audit;

@@ -86,7 +86,6 @@ function parseFormat({ json, csv }: UsageOptions): UsageFormat {
   return json ? "json" : csv ? "csv" : "table";
 }
 
-/** Returns the span of `--rows`. */
 function parseRowsSpan(values: UsageOptions, zone: () => string): LedgerSpan {
   if (!values.json || values.csv || values.by !== undefined || values.last !== undefined)
     throw new UsageError(

@@ -218,7 +218,6 @@ export function pairName(pair: Pick<Pair, "key">): string {
   return typeof name === "symbol" ? (name.description ?? "") : String(name);
 }
 
-/** Returns the span of a node. */
 export function nodeSpan(node: unknown): Span | undefined {
   const range = isNode(node) ? node.range : undefined;
   return range ? [range[0], range[1]] : undefined;

@@ -94,7 +94,7 @@ function withoutRequest(terms: PriceVersion): PriceVersion {
 const DAY = 86_400_000;
 const DIGITS = 12;
 
-/** Returns the version of a price. */
+/** Returns the name of a price's version: a digest of its terms. */
 export function priceVersion(price: Price): string {
   return createHash("sha256").update(canonical(price)).digest("hex").slice(0, DIGITS);
 }

@@ -1,6 +1,5 @@
 /** An item of a fair queue. */
 export interface QueueItem {
-  /** Its caller. */
   readonly caller: string;
   /** `performance.now()` from which on it waits. */
   readonly since: number;

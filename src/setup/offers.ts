@@ -15,7 +15,6 @@ export interface ModelOffer {
   price?: Price;
   /** Unix seconds. */
   created: number;
-  /** Whether it is preselected. */
   preselected: boolean;
 }
 

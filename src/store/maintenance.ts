@@ -15,7 +15,6 @@ export interface RestoreOptions {
   readonly progress: ProgressListener;
 }
 
-/** The result of a restore. */
 export interface RestoreResult {
   /** Rows of the restored store. */
   readonly rows: number;

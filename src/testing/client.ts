@@ -57,7 +57,7 @@ export interface ClientResponse {
   status: number;
   headers: Record<string, string>;
   body: Buffer;
-  /** Whether it is complete. */
+  /** False where it broke off. */
   isComplete: boolean;
 }
 

@@ -136,7 +136,6 @@ class Incoming implements IncomingRequest {
   };
 }
 
-/** The destination of a request. */
 export interface RequestDestination {
   protocol: TranslatedProtocol;
   /** The provider account. */

@@ -5,7 +5,6 @@
  */
 const BYTES_PER_TOKEN = 3;
 
-/** Estimates the tokens of a text. */
 export const estimateTextTokens = (text: string, budget?: CountBudget): number =>
   tokensOfText(Buffer.byteLength(text), countPieces(text, budget));
 

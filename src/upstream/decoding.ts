@@ -39,7 +39,7 @@ export function codingOf(encoding: string): string | undefined {
   return coding;
 }
 
-/** Returns a decoder. @param coding a result of {@link codingOf} */
+/** @param coding a result of {@link codingOf} */
 export const createResponseDecoder = (coding: string): Decoder => (DECODERS[coding] as () => Decoder)();
 
 /** A response that is encoded although identity was requested; decoded while it is read. */

@@ -340,7 +340,6 @@ function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObje
   return { type: "base64", media_type: known, data: source.base64 };
 }
 
-/** Returns the content of a `data:` URL. */
 function dataUrlContent([, type = "", base64 = ""]: RegExpExecArray, mime: string | undefined) {
   const mimeType = type === "" ? mime : type;
   return { source: { base64 }, ...(mimeType === undefined ? {} : { mime: mimeType }) };

@@ -92,7 +92,6 @@ function addSearch(block: JsonObject | undefined, previous?: Usage): Usage | und
 /** Maximum number of members kept of a stream's usage, of which the vendor has about ten, and of its tools. */
 const MAX_MEMBERS = 100;
 
-/** The members that are read. */
 const READ_MEMBERS: ReadonlySet<string> = new Set([
   ...["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"],
   ...["output_tokens", "output_tokens_details", "server_tool_use", "iterations", "service_tier", "speed"],

@@ -84,7 +84,7 @@ export function streamError(error: GatewayError, id: string, { operation, last }
   return streamErrorBytes(errorBody(error, id), operation, last?.bytes);
 }
 
-/** Returns the error's bytes. @param last the frame written before, if any. */
+/** @param last the frame written before, if any */
 function streamErrorBytes(body: string, operation: Operation, last: Buffer | undefined): Buffer {
   if (operation.framing === "sse") return Buffer.from(`data: ${body}\r\n\r\n`);
   const text = last?.subarray(-64).toString("latin1").trimEnd();

@@ -531,7 +531,6 @@ export class CallMatcher {
     private readonly resultIds: ReadonlySet<string> = new Set(),
   ) {}
 
-  /** Begins a turn. */
   beginTurn(role: Turn["role"]): void {
     if (role === "assistant" && this.lastRole !== "assistant") this.step++;
     this.lastRole = role;

@@ -355,7 +355,7 @@ class CandidateReader {
     if (this.sources.hasUncited) this.unmapped.report("groundingMetadata", out);
   }
 
-  /** Returns the finish event. @param block why the prompt was blocked */
+  /** @param block why the prompt was blocked */
   finishEvent(block: { raw: string; message: string } | undefined): EventOf<"finish"> {
     const { finishReason } = this;
     if (finishReason === undefined && block)

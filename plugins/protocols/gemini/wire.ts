@@ -341,7 +341,6 @@ export class TextOffsets {
     }
   }
 
-  /** The length in bytes. */
   get byteLength(): number {
     return this.encoded.length;
   }

@@ -25,7 +25,7 @@ export function namesInMessage(message: unknown): SocketName[] {
   return names;
 }
 
-/** Collects names. @param mayNameModels whether a model may be named here */
+/** @param mayNameModels whether a model may be named here */
 function collectNames(value: unknown, path: string[], mayNameModels: boolean, names: SocketName[]): void {
   if (typeof value !== "object" || value === null) return;
   for (const [name, inner] of Object.entries(value)) {

@@ -51,7 +51,7 @@ const DEFAULT_FIELDS = { background: [false], truncation: ["disabled"], top_logp
 /** Translation always sends the reasoning of all turns. */
 const DEFAULT_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
 
-/** Decodes a request. @throws GatewayError `invalid_field` with the field's path */
+/** @throws GatewayError `invalid_field` with the field's path */
 export function* decodeRequest(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses);

@@ -343,7 +343,6 @@ class ItemDecoder {
     closeBlock(block, out);
   }
 
-  /** Completes an item. */
   completeItem(index: number, json: JsonObject, out: Event[]): void {
     const item = this.items.get(index) ?? this.createItem(index, asText(json["type"]) ?? "");
     if (item.done) return;
@@ -378,7 +377,7 @@ class ItemDecoder {
     for (const item of decodedItems) if (!item.done) this.completeItem(item.index, { type: item.type }, out);
   }
 
-  /** Creates an item. @throws GatewayError when there are too many */
+  /** @throws GatewayError when there are too many */
   private createItem(index: number, type: string): IncomingItem {
     if (this.items.size >= MAX_ITEMS)
       throw new GatewayError("upstream_invalid", {

@@ -610,7 +610,7 @@ export class RedisLimiter extends Limiter {
     for (const name of names) this.known.refresh(name, { spent: reader.number(), pending: reader.number() }, at);
   }
 
-  /** Sends a heartbeat. @returns whether the server still knows this process */
+  /** Returns whether the server still knows this process */
   private async sendHeartbeat(): Promise<boolean> {
     for (;;) {
       const [epoch, known, seen, ended, mixed, ...orphans] = await this.runBeat(PROCESS_TTL, ORPHAN_BATCH);

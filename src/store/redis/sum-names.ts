@@ -23,7 +23,6 @@ export function sumName(scope: string, per: Period, calendar: Calendar, now: num
   return { name: `${per}:${start}:${scope}`, scope, per, start };
 }
 
-/** Parses the name of a sum. */
 export function parseSumName(name: string): SumName {
   const [per = "", start = ""] = name.split(":", 2);
   return { name, per: per as Period, start: Number(start), scope: name.slice(per.length + start.length + 2) };

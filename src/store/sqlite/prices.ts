@@ -3,7 +3,6 @@ import type { PriceVersion } from "../../core/price-list.ts";
 import { PriceVersions } from "../price-versions.ts";
 import type { SqliteDatabase } from "./database.ts";
 
-/** Prices in SQLite. */
 export class SqlitePrices extends PriceVersions {
   constructor(private readonly database: SqliteDatabase) {
     super();
