@@ -39,3 +39,11 @@ t.test("rows that have been deleted since they were fed are not imported again",
   await importJournals(database, journaled);
   t.match(await new SqliteLedger(database).sums({ by: [] }), [{ requests: 1 }]);
 });
+
+t.test("journals with more rows than a ledger buffers are imported completely", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const many = (length: number, outcome: string) => Array.from({ length }, (_, i) => row(`${outcome} ${i}`, outcome));
+  await importJournals(database, { ended: many(100_001, "completed"), open: many(2, "interrupted"), objects: [] });
+  t.match(await new SqliteLedger(database).sums({ by: [] }), [{ requests: 100_003 }]);
+});
