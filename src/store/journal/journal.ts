@@ -20,10 +20,12 @@ import { type Cell, KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger
 import type { CreatedObject } from "../object-rows.ts";
 import { journalFile, partFile, processName, removeFiles, syncPath } from "./files.ts";
 
-/** Bytes of a file after which the next one is begun. */
+/** Bytes written to a file after which the next one is begun. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 /** Maximum bytes buffered in memory while the journal cannot be written. */
 const MAX_BUFFER_BYTES = 64 * 1024 * 1024;
+/** Bytes written at once, about: an attempt to write all that is buffered would block for a tenth of a second, each time it fails. */
+const MAX_WRITE_BYTES = 1024 * 1024;
 /** Milliseconds between retries of a failed write. */
 const RETRY_INTERVAL = 250;
 /** The prefix of lines of exchanges that have begun. */
@@ -52,6 +54,8 @@ export class Journal {
   /** The number of the current file, and its size in bytes. */
   number = 0;
   size = 0;
+  /** Bytes of the lines with which the current file began. */
+  private carried = 0;
   private fd: number | undefined;
   private checkedAt = 0;
   private pending: string[] = [];
@@ -138,21 +142,27 @@ export class Journal {
     return this.pendingBytes > 0;
   }
 
-  /** Writes the buffered lines in one write. Never throws: on failure they stay buffered, or are lost with a warning. */
+  /** Writes the buffered lines, usually in one write. Never throws: on failure they stay buffered, or are lost with a warning. */
   write(): void {
     if (this.pendingBytes === 0 || (this.failed && performance.now() - this.failed.triedAt < RETRY_INTERVAL)) return;
-    const bytes = Buffer.from(this.pending.join(""));
     try {
       this.checkFile(CHECK_INTERVAL);
-      this.append(bytes);
+      while (this.pending.length > 0) this.writeSome();
     } catch (thrown) {
       this.fail(thrown as Error);
       return;
     }
-    this.pending = [];
-    this.pendingBytes = 0;
     if (this.failed) this.recover(this.failed);
-    if (this.size >= this.limits.full) this.rotate();
+    if (this.size >= this.carried + this.limits.full) this.rotate();
+  }
+
+  /** Writes the oldest buffered lines. @throws the system's error; they are still buffered then */
+  private writeSome(): void {
+    const count = Math.ceil((this.pending.length * MAX_WRITE_BYTES) / this.pendingBytes);
+    const bytes = Buffer.from(this.pending.slice(0, count).join(""));
+    this.append(bytes);
+    this.pending.splice(0, count);
+    this.pendingBytes -= bytes.length;
   }
 
   /** Writes the buffered lines and closes the file. @returns the lines that are lost, as they could not be written */
@@ -231,16 +241,10 @@ export class Journal {
 
   /** Begins a new file with the first lines of all open exchanges, so that a reader no longer needs the previous file. */
   private rotate(): void {
+    const lines = this.open.entries().map(([, line]) => line);
     try {
-      this.switchFile(
-        this.number + 1,
-        Buffer.from(
-          this.open
-            .entries()
-            .map(([, line]) => line)
-            .join(""),
-        ),
-      );
+      this.switchFile(this.number + 1, Buffer.from(lines.join("")));
+      this.carried = this.size;
     } catch {
       // The old one can be used for a while longer.
     }

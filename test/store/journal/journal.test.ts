@@ -92,6 +92,41 @@ t.test("after a full file another one begins, with the open entries", (t) => {
   t.end();
 });
 
+t.test("where the open entries fill a file, the next one still begins only after as many bytes again", (t) => {
+  const { journal, lines } = open(t, { full: 1000, memory: 100_000 });
+  for (let i = 0; i < 100; i++) journal.begin(`open ${i}`, row(`open ${i}`));
+  journal.write();
+  t.equal(journal.number, 2);
+  for (let i = 0; i < 50; i++) {
+    journal.end(`${i}`, row(`${i}`));
+    journal.write();
+  }
+  t.equal(journal.number, 3, "1,750 bytes");
+  t.equal(lines().filter(([kind]) => kind === "ended").length, 50);
+  t.end();
+});
+
+t.test("an attempt to write takes as long however many lines wait", (t) => {
+  const long = row("long", { values: ["x".repeat(300), 1, null] });
+  const time = (work: () => void) => {
+    const began = performance.now();
+    work();
+    return performance.now() - began;
+  };
+  const attempts = Array.from({ length: 3 }, () => {
+    const { journal } = open(t);
+    writeFileSync(journal.folder, "in the way");
+    for (let i = 0; i < 60_000; i++) journal.end(`${i}`, long);
+    const attempt = time(() => journal.write());
+    t.equal(journal.failures, 1);
+    const lines = journal.close();
+    return [attempt, time(() => Buffer.from(lines.join("")))] as const;
+  });
+  const [attempt, whole] = [0, 1].map((at) => Math.min(...attempts.map((times) => times[at] as number)));
+  t.ok((attempt as number) < (whole as number) / 4, `${attempt} ms, and to join all lines ${whole} ms`);
+  t.end();
+});
+
 t.test("lines that cannot be written wait, and are written when they can be", async (t) => {
   const { store, journal, warnings, lines, well } = open(t);
   const folder = dirname(store);
