@@ -23,7 +23,8 @@ export function requestedOutput({
   const [lists, numbers] = [counts.filter((count) => Array.isArray(count)), counts.filter(isCount)];
   if (lists.length + numbers.length < counts.length) return undefined;
   const times = lists.reduce((all, { length }) => all * Math.max(1, length), Math.max(1, ...numbers));
-  return Math.max(...limits) * times;
+  // Some servers accept a fraction, and tokens have whole prices.
+  return Math.ceil(Math.max(...limits) * times);
 }
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;

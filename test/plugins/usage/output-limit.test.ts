@@ -16,6 +16,7 @@ t.test("a request's limit is that of all its responses; of two members the highe
   t.equal(limit(openaiChat, { max_tokens: 120 }), 120);
   t.equal(limit(openaiChat, { max_tokens: 120, max_completion_tokens: 100, n: 3 }), 360);
   t.equal(limit(anthropicMessages, { max_tokens: 1000 }), 1000);
+  t.equal(limit(openaiChat, { max_tokens: 120.5, n: 1.1 }), 133);
   t.equal(limit(gemini, { generationConfig: { maxOutputTokens: 50, candidateCount: 2 } }), 100);
   t.end();
 });
