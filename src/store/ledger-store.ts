@@ -12,8 +12,8 @@ import { SqliteLedger } from "./sqlite/ledger.ts";
 import { SqliteObjects } from "./sqlite/objects.ts";
 import { prunableSqlite } from "./sqlite/pruning.ts";
 
-/** Connections of a feeding thread: one writes, the others serve queries, so that a large query does not delay writes. */
-const CONNECTIONS = 3;
+/** Connections of a feeding thread for sums and other short queries, besides that for writing and those for long queries. */
+const CONNECTIONS = 2;
 
 /** A ledger of any store, as the thread that feeds it uses it. */
 export interface LedgerStore extends PrunableRows {

@@ -14,6 +14,8 @@ const DEADLINE = 5_000;
 const BACKOFF = 0.1;
 /** Seconds for other connections to finish their queries after one of them has broken. */
 const FINISHING = 5;
+/** Connections for queries that may take long. */
+const LONG_CONNECTIONS = 2;
 /** Milliseconds after which the server aborts an idle transaction of ours, as it may block others. */
 const IDLE = 30_000;
 
@@ -26,12 +28,18 @@ export type PostgresQuery = (text: string, ...values: readonly PostgresValue[]) 
 /** Queries of one transaction; `script` runs several statements, like a file of them. */
 export type PostgresTransaction = PostgresQuery & { script(text: string): Promise<void> };
 
+/** Connections for short queries, and those for long ones: a short query that shared them could wait until its deadline. */
+interface Pools {
+  readonly short: postgres.Sql;
+  readonly long: postgres.Sql;
+}
+
 /**
  * Connections to one database. They are opened on demand, and again after a loss. Every query has a deadline: if it is missed,
  * all connections are replaced, as the network may be dropping their packets.
  */
 export class PostgresDatabase {
-  private sql: postgres.Sql;
+  private pools: Pools;
   /** The connection for transactions, one after the other, and whether it was lost since the last one began. */
   private transactionConnection: { sql: postgres.Sql; lost: boolean } | undefined;
   private lastTransaction: Promise<unknown> = Promise.resolve();
@@ -43,10 +51,11 @@ export class PostgresDatabase {
     private readonly maxConnections: number,
     private readonly durable: boolean,
   ) {
-    this.sql = this.createPool();
+    this.pools = this.createPools();
   }
 
   /**
+   * @param maxConnections for short queries
    * @param durable whether commits survive a power cut of the server, regardless of the server's default
    * @throws FileError if the package for PostgreSQL is not installed; the database is not contacted yet
    */
@@ -67,7 +76,12 @@ export class PostgresDatabase {
 
   /** Runs queries like `query`, with their own deadline in milliseconds. */
   withDeadline<T>(deadline: number, work: (ask: PostgresQuery) => Promise<T>): Promise<T> {
-    return this.runWithin(deadline, (sql) => work(queryOn(sql)));
+    return this.runWithin(deadline, this.pools, "short", work);
+  }
+
+  /** Does the same for queries that may take longer than others can wait. */
+  runLong<T>(deadline: number, work: (ask: PostgresQuery) => Promise<T>): Promise<T> {
+    return this.runWithin(deadline, this.pools, "long", work);
   }
 
   /**
@@ -100,24 +114,33 @@ export class PostgresDatabase {
   /** Closes all connections after a short grace period. */
   async close(): Promise<void> {
     this.closed = true;
-    await Promise.all([this.sql.end({ timeout: 1 }), this.transactionConnection?.sql.end({ timeout: 1 })]);
+    const all = [this.pools.short, this.pools.long, this.transactionConnection?.sql];
+    await Promise.all(all.map((sql) => sql?.end({ timeout: 1 })));
   }
 
-  private async runWithin<T>(deadline: number, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
-    const { sql } = this;
+  private async runWithin<T>(
+    deadline: number,
+    pools: Pools,
+    kind: keyof Pools,
+    work: (ask: PostgresQuery) => Promise<T>,
+  ): Promise<T> {
     try {
-      return await withTimeout(deadline, work(sql));
+      return await withTimeout(deadline, work(queryOn(pools[kind])));
     } catch (thrown) {
-      if (isBroken(thrown)) this.replace(sql, thrown instanceof TimeoutError ? 0 : FINISHING);
+      if (isBroken(thrown)) this.replace(pools, thrown instanceof TimeoutError ? 0 : FINISHING);
       throw this.describeError(thrown);
     }
   }
 
-  /** Replaces all connections of a pool when one has broken: the others may finish their queries. */
-  private replace(sql: postgres.Sql, finishing: number): void {
-    if (this.sql !== sql || this.closed) return;
-    this.sql = this.createPool();
-    void sql.end({ timeout: finishing }).catch(() => {});
+  /** Replaces all connections when one has broken: the others may finish their queries. */
+  private replace(pools: Pools, finishing: number): void {
+    if (this.pools !== pools || this.closed) return;
+    this.pools = this.createPools();
+    for (const sql of [pools.short, pools.long]) void sql.end({ timeout: finishing }).catch(() => {});
+  }
+
+  private createPools(): Pools {
+    return { short: this.createPool(this.maxConnections), long: this.createPool(LONG_CONNECTIONS) };
   }
 
   /** Implemented here, on a separate connection: the package's own transactions continue on a connection that was lost. */
@@ -177,7 +200,7 @@ export class PostgresDatabase {
     return own;
   }
 
-  private createPool(max = this.maxConnections, lost?: () => void): postgres.Sql {
+  private createPool(max: number, lost?: () => void): postgres.Sql {
     const { host, port, user, password, database, tls, application, connectTimeout } = this.settings;
     return this.connect({
       ...{ host, port, user, database, max, connect_timeout: connectTimeout },

@@ -29,6 +29,8 @@ const BATCH = 1_000;
 const WRITE_TIMEOUT = 5_000;
 const MAX_WRITE_TIMEOUT = 30_000;
 const QUERY_TIMEOUT = 600_000;
+/** Shows whether the database responds, before a query whose deadline is long. */
+const PROBE = "select 1";
 /** Milliseconds without contact after which the database is asked whether it responds. */
 const PROBE_INTERVAL = 3_000;
 /** Milliseconds between checks that next month's table exists. */
@@ -136,7 +138,7 @@ export class PostgresLedger extends SqlLedger {
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
     await this.flushBuffered();
-    const rows = await this.runLongQuery(async (ask) => {
+    const rows = await this.runSums(async (ask) => {
       const span = inWholeHours(query, await postgresPrunedBefore(ask));
       return ask(sumsSql(query, DIALECT), ...sumBounds(span));
     });
@@ -145,21 +147,22 @@ export class PostgresLedger extends SqlLedger {
 
   override async placedSums(query: LedgerQuery): Promise<PlacedSums> {
     await this.flushBuffered();
-    const rows = await this.runLongQuery(async (ask) => {
+    const rows = await this.runSums(async (ask) => {
       const span = inWholeHours(query, await postgresPrunedBefore(ask));
       return ask(placedSumsSql(query, DIALECT), placedSince(), ...sumBounds(span));
     });
     return parsePlacedSums(rows, query);
   }
 
-  /** Runs a query that may take long, after a short one has shown that the database responds. */
-  private async runLongQuery<T>(work: (ask: PostgresQuery) => Promise<T>): Promise<T> {
-    await this.database.query("select 1");
+  /** Queries sums, which budgets need: they do not share connections with queries of rows, which take longer. */
+  private async runSums<T>(work: (ask: PostgresQuery) => Promise<T>): Promise<T> {
+    await this.database.query(PROBE);
     return this.database.withDeadline(QUERY_TIMEOUT, work);
   }
 
   protected override async queryRows({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {
-    return this.runLongQuery((ask) => ask(text, ...values.map(clean)));
+    await this.database.query(PROBE);
+    return this.database.runLong(QUERY_TIMEOUT, (ask) => ask(text, ...values.map(clean)));
   }
 
   /** Not during an outage: the query would wait for each attempt. */

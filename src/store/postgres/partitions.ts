@@ -93,7 +93,7 @@ export async function postgresPrunedBefore(ask: PostgresQuery): Promise<number> 
 /** Returns the rows of a ledger in PostgreSQL for retention. */
 export const prunablePostgres = (database: PostgresDatabase): PrunableRows => ({
   age: (now) =>
-    database.withDeadline(LONG, async (ask) => {
+    database.runLong(LONG, async (ask) => {
       const [row] = await ask("select coalesce(max(time), 0) as newest from usage where time <= ?::bigint", now - DAY);
       return { newest: Number(row?.["newest"]), pruned: await postgresPrunedBefore(ask) };
     }),
@@ -118,13 +118,13 @@ export async function* prunePostgres(database: PostgresDatabase, before: number)
   for (const month of await listPartitions(database.query))
     if (month.to <= before) yield await dropPartition(database, month);
   for (;;) {
-    const [gone] = await database.withDeadline(LONG, (ask) => ask(REMOVE, before, before));
+    const [gone] = await database.runLong(LONG, (ask) => ask(REMOVE, before, before));
     yield Number(gone?.["rows"]);
     if (Number(gone?.["rows"]) < BATCH) break;
   }
   const end = onceNameCutoff(before);
-  while (Number((await database.withDeadline(LONG, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
-  await database.withDeadline(LONG, (ask) => ask(FORGET_JOURNALS, journalCutoff(before)));
+  while (Number((await database.runLong(LONG, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
+  await database.runLong(LONG, (ask) => ask(FORGET_JOURNALS, journalCutoff(before)));
 }
 
 const COUNT = "select count(*) as rows from usage where time >= ?::bigint and time < ?::bigint";
@@ -146,7 +146,7 @@ const REMOVE = `with gone as (
 /** Drops the table of a month, safe with concurrent drops: it waits for readers, but not so long that writers queue behind it. */
 async function dropPartition(database: PostgresDatabase, { table, from, to }: MonthPartition): Promise<number> {
   // Counted before locking, which blocks all writers; not in the table itself, which may just have been dropped.
-  const [counted] = await database.withDeadline(LONG, (ask) => ask(COUNT, from, to));
+  const [counted] = await database.runLong(LONG, (ask) => ask(COUNT, from, to));
   for (let tries = 1; ; tries++)
     try {
       return await database.transaction(async (ask) => {

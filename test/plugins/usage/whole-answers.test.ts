@@ -135,9 +135,12 @@ t.test("a count of tokens is free", async (t) => {
   t.match(found, { source: "free", cost: 0, operation: "count_tokens" });
 });
 
-t.test("an answer without usage to a request whose limit is a fraction has its row, and costs whole tokens", async (t) => {
-  const choices = [{ index: 0, message: { role: "assistant", content: WORDS } }];
-  const found = await row(t, ...CHAT, { messages, max_tokens: 2.000_000_1 }, JSON.stringify({ choices }));
-  t.match(found, { source: "estimated", usage: { out: { total: 3 } } });
-  t.equal(found?.cost, (found?.usage?.in.total ?? 0) * 3000 + 3 * 15_000);
-});
+t.test(
+  "an answer without usage to a request whose limit is a fraction has its row, and costs whole tokens",
+  async (t) => {
+    const choices = [{ index: 0, message: { role: "assistant", content: WORDS } }];
+    const found = await row(t, ...CHAT, { messages, max_tokens: 2.000_000_1 }, JSON.stringify({ choices }));
+    t.match(found, { source: "estimated", usage: { out: { total: 3 } } });
+    t.equal(found?.cost, (found?.usage?.in.total ?? 0) * 3000 + 3 * 15_000);
+  },
+);

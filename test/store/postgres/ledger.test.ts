@@ -12,6 +12,11 @@ const DAY = Date.UTC(2026, 10, 20);
 /** Rows of the test of many at a time. */
 const MANY = Number(process.env["GATEWAY_TEST_LEDGER_ROWS"] ?? 10_000);
 
+/** The lock of the test of slow queries, and the number of queries that wait for it. */
+const LOCKED =
+  "select 1 from pg_locks where mode = 'AccessExclusiveLock' and relation = 'usage_holder'::regclass and granted";
+const WAITING = "select count(*) as waiting from pg_locks where relation = 'usage_holder'::regclass and not granted";
+
 const server = await startPostgres(t);
 
 async function open(t: Test) {
@@ -39,6 +44,32 @@ if (server) {
     const { ledger, view, database, count } = await open(t);
     const ask = async (text: string) => [...(await database.query(text))].map((row) => ({ ...row }));
     return { ledger, other: (await view()).ledger, rows: count, ask };
+  });
+
+  t.test("queries of rows that take long delay neither rows nor the sums of budgets", async (t) => {
+    const { ledger, view, count, warnings } = await open(t);
+    const { database: holder } = await view();
+    ledger.append(entry({ id: "first", time: DAY, cost: 1 }));
+    await ledger.flush();
+    const released = Promise.withResolvers<void>();
+    const held = holder.transaction(async (ask) => {
+      await ask("lock table usage_holder in access exclusive mode");
+      await released.promise;
+    }, 60_000);
+    await until(async () => (await holder.query(LOCKED)).length > 0, "the lock is held");
+    const slow = Array.from({ length: 5 }, () => ledger.search({ limit: 1 }));
+    await until(async () => Number((await holder.query(WAITING))[0]?.["waiting"]) >= 2, "some of them run");
+    // A new kind, whose number is looked up.
+    ledger.append({ ...entry({ id: "row", time: DAY, cost: 5 }), target: "other:m" });
+    await ledger.flush();
+    t.match(await ledger.sums({ by: ["target"] }), [{ group: ["other:m"], cost: 5 }, { cost: 1 }]);
+    released.resolve();
+    await held;
+    t.same(
+      (await Promise.all(slow)).map((rows) => rows.length),
+      [1, 1, 1, 1, 1],
+    );
+    t.same([await count(), warnings], [2, []]);
   });
 
   t.test("sums tell how far they include each journal", async (t) => {
