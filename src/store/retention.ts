@@ -1,3 +1,4 @@
+import { withTimeout } from "../core/timeout.ts";
 import { DAY } from "./ledger-sums.ts";
 
 /** Days for which vendors return responses generated in the background: until then their usage must not count again. */
@@ -53,15 +54,17 @@ export class Retention {
     if (keep > 0) this.timer = setTimeout(this.check, first).unref();
   }
 
-  /** Stops after the current step. */
-  async stop(): Promise<void> {
+  /** Stops after the current step, which may read all rows of a month. @param wait maximum milliseconds for it */
+  async stop(wait: number): Promise<void> {
     this.stopped = true;
     clearTimeout(this.timer);
-    await this.running;
+    await withTimeout(wait, this.running).catch(() => {});
   }
 
   private readonly check = (): void => {
     this.running = this.prune().catch((thrown: Error) => {
+      // The end of the store breaks it off.
+      if (this.stopped) return;
       this.warn(`Rows that are older than store: keep says cannot be taken away: ${thrown.message}.`);
     });
     void this.running.then(() => {

@@ -10,7 +10,7 @@ t.test("rows are kept as long as configured, in whole days", async (t) => {
   const retention = new Retention(prunableSqlite(database), 3 * DAY, (text) => warnings.push(text), 1);
   while (rows() > 4 * 250) await sleep(20);
   await sleep(100);
-  await retention.stop();
+  await retention.stop(1000);
   t.equal(rows(), 4 * 250, "today's and those of the three days before it");
   t.match(await ledger.sums({ by: [] }), [{ requests: 2500 }]);
   t.same(warnings, []);
@@ -33,7 +33,7 @@ t.test("a clock that is far ahead deletes one more day with each run, and this i
       () => ahead,
     );
     while (sqlitePrunedBefore(database) === before) await sleep(5);
-    await retention.stop();
+    await retention.stop(1000);
     return sqlitePrunedBefore(database);
   };
   const first = await look();
@@ -49,7 +49,7 @@ t.test("unlimited retention deletes nothing", async (t) => {
   const { database, rows } = await agedLedger(t, 3);
   const retention = new Retention(prunableSqlite(database), 0, t.fail, 1);
   await sleep(50);
-  await retention.stop();
+  await retention.stop(1000);
   t.equal(rows(), 30);
 });
 
@@ -57,7 +57,7 @@ t.test("it stops in the middle, and reports what prevents it from running", asyn
   const { database, rows } = await agedLedger(t, 250);
   const stopped = new Retention(prunableSqlite(database), 2 * DAY, t.fail, 1);
   while (rows() === 2500) await sleep(5);
-  await stopped.stop();
+  await stopped.stop(1000);
   t.ok(rows() > 3 * 250, "there is more");
   const warned = Promise.withResolvers<string>();
   // Its own timer keeps no process alive.
@@ -66,5 +66,23 @@ t.test("it stops in the middle, and reports what prevents it from running", asyn
   database.prepare("drop table usage_pruned").run();
   const failing = new Retention(prunableSqlite(database), 2 * DAY, warned.resolve, 1);
   t.match(await warned.promise, /^Rows that are older than store: keep says cannot be taken away: no such table/);
-  await failing.stop();
+  await failing.stop(1000);
+});
+
+t.test("a stop does not wait long for a step that takes long, and what breaks that off is no error", async (t) => {
+  const step = Promise.withResolvers<void>();
+  const rows = {
+    age: async () => ({ newest: Date.now(), pruned: 0 }),
+    // biome-ignore lint/correctness/useYield: it ends in its first step
+    async *prune(): AsyncGenerator<number> {
+      await step.promise;
+    },
+  };
+  const retention = new Retention(rows, DAY, (text) => t.fail(text), 1);
+  await sleep(20);
+  const began = performance.now();
+  await retention.stop(50);
+  t.ok(performance.now() - began < 1000);
+  step.reject(new Error("the store is closed"));
+  await sleep(1);
 });

@@ -119,7 +119,7 @@ class WorkerLedger {
   /** @param wait milliseconds for a store that is down */
   private async close(wait: number): Promise<void> {
     clearInterval(this.timer);
-    await this.retention.stop();
+    await this.retention.stop(wait);
     const late = setTimeout(() => this.feeder.stop(), wait);
     const done = await this.feeder.drain();
     clearTimeout(late);
