@@ -120,7 +120,7 @@ models: { m: { targets: [a:vendor-m], price: { input: 1, output: 2 } } }
     seen.socket.send("and words");
     await until(() => seen.messages.length === 2 * nth, "an answer");
     ledger.persist();
-    const open = rows().open.map(rowToEntry);
+    const open = (await rows()).open.map(rowToEntry);
     t.match(open, [{ outcome: "interrupted", source: "partial", status: 101, streaming: true }], `${nth}`);
     t.match(open[0]?.usage, { in: { total: 10 * nth }, out: { total: 5 * nth } });
     t.equal(open[0]?.cost, nth * (10 * 1000 + 5 * 2000));
@@ -128,7 +128,7 @@ models: { m: { targets: [a:vendor-m], price: { input: 1, output: 2 } } }
   }
   seen.socket.close();
   await seen.closed;
-  await until(() => rows().open.length === 0, "its end");
+  await until(async () => (await rows()).open.length === 0, "its end");
   await ledger.flush();
   t.match(await ledger.recent(5), [{ outcome: "completed", usage: { in: { total: 30 }, out: { total: 15 } } }]);
 });

@@ -1,6 +1,8 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { join } from "node:path";
-import { readJournals } from "../../src/store/journal/lines.ts";
+import { filesToRead, listJournals } from "../../src/store/journal/files.ts";
+import { lineToRow } from "../../src/store/journal/journal.ts";
+import { parseJournalLine, readLines } from "../../src/store/journal/lines.ts";
 import type { Teardown } from "./listen.ts";
 
 /** Rows in a journal at one moment: of exchanges that have ended, and of open ones. */
@@ -26,10 +28,20 @@ export function journalAt(
     const { request } = message as { request: { host?: string; path?: string; socket: { localPort?: number } | null } };
     const asked = "getHeader" in request ? String((request.getHeader as (name: string) => unknown)("host")) : "";
     if (!asked.endsWith(`:${port}`) && request.socket?.localPort !== port) return;
-    const { ended, open } = readJournals(join(folder, "gateway.db.journal"));
-    seen.push({ ended: ended.length, open: open.length });
+    seen.push(rowsIn(join(folder, "gateway.db.journal")));
   };
   subscribe(moment, look);
   t.teardown(() => unsubscribe(moment, look));
   return seen;
+}
+
+/** Reads the journals of a folder in one turn of the event loop. */
+function rowsIn(folder: string): JournalAt {
+  const [ended, begun] = [new Set<unknown>(), new Set<unknown>()];
+  for (const file of listJournals(folder).flatMap(filesToRead))
+    for (const { text } of [...readLines(file, 0, Number.POSITIVE_INFINITY)].flat()) {
+      const line = parseJournalLine(text);
+      if (line && line[0] !== "made") (line[0] === "begun" ? begun : ended).add(lineToRow(line).values[0]);
+    }
+  return { ended: ended.size, open: begun.difference(ended).size };
 }

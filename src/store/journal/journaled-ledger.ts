@@ -249,16 +249,13 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await withTimeout(FLUSH_TIMEOUT, this.flush()).catch(() => {});
     // The journals first: a row may move from there into the store meanwhile, but never back.
-    const notStored = readJournals(this.journal.folder).ended.map(rowToEntry);
-    const { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart } = span;
+    const notStored = (await readJournals(this.journal.folder, span)).ended.map(rowToEntry);
     // A journal is removed after its rows have been stored, and these may have been deleted by then.
     const pruned =
       notStored.length > 0
         ? ((await LedgerThread.shared().request(this.openLedger(), { type: "prunedBefore" })) as number)
         : 0;
-    const within = notStored.filter(
-      (entry) => entry.time >= Math.max(since, pruned) && entry.time < until && (!billedApart || isBilledApart(entry)),
-    );
+    const within = notStored.filter((entry) => entry.time >= pruned && (!span.billedApart || isBilledApart(entry)));
     const stored = readPages((after) => this.askAtOnce("page", span, after));
     yield* mergeEntries(stored, within);
   }

@@ -1,10 +1,12 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { setImmediate } from "node:timers/promises";
 import { LF } from "../../wire/grammar.ts";
 import { asObject, parseJson } from "../../wire/values.ts";
 import { journalPosition, placeOpenRows } from "../journal-place.ts";
-import type { UsageRow } from "../ledger-row.ts";
+import type { LedgerSpan } from "../ledger.ts";
+import { rowTime, type UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
-import { filesToRead, journalFileNumber, listJournals } from "./files.ts";
+import { filesToRead, journalFileNumber, listJournals, wasTouched } from "./files.ts";
 import { type JournalLine, lineToRow } from "./journal.ts";
 
 /** Bytes per read: some hundred rows. */
@@ -89,19 +91,14 @@ export interface JournalContent {
   readonly objects: readonly CreatedObject[];
 }
 
-/** Yields the lines of a journal with their positions in it; an empty text stands at the start of each file. */
-function* placedLines(journal: Parameters<typeof filesToRead>[0]): Generator<LineText> {
-  for (const file of filesToRead(journal)) {
-    const number = journalFileNumber(file);
-    const place = (offset: number) => journalPosition(number, offset);
-    yield { text: "", from: place(0), to: place(0) };
-    for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY))
-      for (const { text, from, to } of lines) yield { text, from: place(from), to: place(to) };
-  }
-}
-
-/** Reads all journals of a folder, of any process. */
-export function readJournals(folder: string): JournalContent {
+/**
+ * Reads all journals of a folder, of any process, in many turns of the event loop: after hours without a store they are large.
+ * @param span of the rows to return
+ */
+export async function readJournals(
+  folder: string,
+  { since = 0, until = Number.POSITIVE_INFINITY }: LedgerSpan = {},
+): Promise<JournalContent> {
   const ended = new Map<unknown, UsageRow>();
   const opened: UsageRow[] = [];
   const objects: CreatedObject[] = [];
@@ -109,20 +106,34 @@ export function readJournals(folder: string): JournalContent {
     const { name } = journal;
     const open = new Map<unknown, UsageRow>();
     let end = 0;
-    for (const { text, from, to } of placedLines(journal)) {
-      end = to;
-      const line = parseJournalLine(text);
-      if (!line) continue;
-      if (line[0] === "made") {
-        objects.push(line[1]);
-        continue;
+    for (const file of filesToRead(journal)) {
+      const number = journalFileNumber(file);
+      end = journalPosition(number, 0);
+      // A row is written after its exchange has begun.
+      if (!wasTouched({ name, files: [file] }, since)) continue;
+      for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY)) {
+        for (const { text, from, to } of lines) {
+          end = journalPosition(number, to);
+          const line = parseJournalLine(text);
+          if (!line) continue;
+          if (line[0] === "made") {
+            objects.push(line[1]);
+            continue;
+          }
+          const row = lineToRow(line);
+          const id = row.values[0];
+          const time = rowTime(row);
+          if (time < since || time >= until) continue;
+          if (line[0] === "begun") open.set(id, row);
+          else {
+            open.delete(id);
+            ended.set(id, { ...row, place: { journal: name, from: journalPosition(number, from), to: end } });
+          }
+        }
+        await setImmediate();
       }
-      const row = lineToRow(line);
-      const id = row.values[0];
-      if (line[0] === "begun") open.set(id, row);
-      else ended.set(id, { ...row, place: { journal: name, from, to } });
     }
-    opened.push(...placeOpenRows(open.values(), name, end));
+    for (const row of placeOpenRows(open.values(), name, end)) opened.push(row);
   }
   return { ended: [...ended.values()], open: opened.filter(({ values: [id] }) => !ended.has(id)), objects };
 }

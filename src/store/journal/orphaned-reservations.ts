@@ -36,7 +36,8 @@ export function readOrphaned(folder: string, owner: string, isWorker: (pid: numb
 
 function findLastLine(files: readonly string[]): readonly RunningReservation[] | undefined {
   let last: readonly RunningReservation[] | undefined;
-  for (const file of files)
+  // Each file begins with the line, unless its process was killed while it began the last one.
+  for (const file of files.slice(-2))
     for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY))
       for (const { text } of lines) if (text.startsWith(ORPHANED_PREFIX)) last = parseOrphaned(text) ?? last;
   return last;

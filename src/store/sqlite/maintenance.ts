@@ -42,7 +42,7 @@ export class SqliteMaintenance extends Maintenance {
     createPart(file, part);
     try {
       // The journals first: a row may move from there into the store meanwhile, but never back.
-      const notStored = readJournals(journalFolder(this.path));
+      const notStored = await readJournals(journalFolder(this.path));
       await this.copy(part, progress);
       const database = new SqliteDatabase(part);
       try {

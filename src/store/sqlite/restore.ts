@@ -175,7 +175,7 @@ async function copyAndVerify(
 export async function lockStore(path: string): Promise<DatabaseSync> {
   // A running process would have it open, so no journal is in use.
   openLocked(path).close();
-  const notStored = readJournals(journalFolder(path));
+  const notStored = await readJournals(journalFolder(path));
   const database = new SqliteDatabase(path, true);
   try {
     await importJournals(database, notStored);

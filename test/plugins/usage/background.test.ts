@@ -89,7 +89,7 @@ t.test("a killed gateway leaves no estimate of a background answer, which is cou
   });
   await response.body?.getReader().read();
   gateway.stores.ledger.persist();
-  const { open } = readJournals(join(folder, "gateway.db.journal"));
+  const { open } = await readJournals(join(folder, "gateway.db.journal"));
   t.match(open.map(rowToEntry), [{ outcome: "interrupted", source: "none", usage: undefined, cost: undefined }]);
   leaving.abort();
 });

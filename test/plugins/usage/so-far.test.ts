@@ -29,9 +29,9 @@ models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }
 `,
     );
     const { ledger } = running.gateway.stores;
-    const open = () => {
+    const open = async () => {
       ledger.persist();
-      return readJournals(join(running.folder, "gateway.db.journal")).open.map(rowToEntry);
+      return (await readJournals(join(running.folder, "gateway.db.journal"))).open.map(rowToEntry);
     };
     const leaving = new AbortController();
     const body = JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content: "Count." }] });
@@ -47,20 +47,20 @@ models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }
             .split("data:").length - 1;
     };
     await read(40);
-    t.match(open(), [{ status: 0, usage: { out: {} } }], "not before");
+    t.match(await open(), [{ status: 0, usage: { out: {} } }], "not before");
     const { now } = performance;
     t.teardown(() => Object.assign(performance, { now }));
     performance.now = () => now.call(performance) + 6000;
     goOn();
     await read(80);
-    const [entry] = open();
+    const [entry] = await open();
     t.match(entry, { outcome: "interrupted", source: "estimated", status: 200, streaming: true });
     const out = entry?.usage?.out.total ?? 0;
     t.ok(out > 40 * 4 && out < 80 * 9, `${out} tokens`);
     t.ok((entry?.cost ?? 0) > out);
     leaving.abort();
     await until(() => running.log.lines.some(({ message }) => message === "exchange"), "its end");
-    t.same(open(), []);
+    t.same(await open(), []);
     await ledger.flush();
     t.match(await ledger.recent(5), [{ outcome: "aborted", source: "estimated" }]);
   },

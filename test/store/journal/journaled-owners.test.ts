@@ -45,7 +45,7 @@ t.test("an added object is found at once, and in the journal at the end of the t
   t.same(owners.find("file-1"), [file]);
   await new Promise(setImmediate);
   await new Promise(setImmediate);
-  const { objects } = readJournals(journalFolder(path));
+  const { objects } = await readJournals(journalFolder(path));
   t.match(objects, [file, { ...file, id: "resp_1", group: "acme", model: "m" }]);
   t.ok(Date.now() - (objects[0] as CreatedObject).time < 60_000);
 });

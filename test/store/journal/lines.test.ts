@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { journalFile } from "../../../src/store/journal/files.ts";
@@ -47,7 +47,7 @@ t.test("what is not a line is skipped", async (t) => {
 
 t.test("the rows in journals are returned, each once, in its last state", async (t) => {
   const folder = join(t.testdir(), "journal");
-  t.same(readJournals(folder), { ended: [], open: [], objects: [] });
+  t.same(await readJournals(folder), { ended: [], open: [], objects: [] });
   mkdirSync(folder);
   writeFileSync(journalFile(folder, "1-2-3", 1), line("begun", "a") + line("begun", "b") + line("ended", "a"));
   writeFileSync(journalFile(folder, "1-2-3", 2), line("begun", "b") + line("begun", "c"));
@@ -55,7 +55,7 @@ t.test("the rows in journals are returned, each once, in its last state", async 
     journalFile(folder, "9-9-9", 1),
     `${line("ended", "d")}torn${line("ended", "c")}${JSON.stringify(["made", object])}\n`,
   );
-  const { ended, open, objects } = readJournals(folder);
+  const { ended, open, objects } = await readJournals(folder);
   t.same(objects, [object]);
   t.same(
     ended.map(({ values }) => values[0]),
@@ -74,4 +74,30 @@ t.test("the rows in journals are returned, each once, in its last state", async 
   });
   const behind = journalPosition(2, 2 * bytes("begun"));
   t.same(open[1]?.place, { journal: "1-2-3", from: behind, to: behind });
+});
+
+t.test("journals of very many rows are read, in many turns of the event loop", async (t) => {
+  const folder = t.testdir();
+  const rows = Array.from({ length: 200_000 }, (_, i) => line("begun", `${i}`));
+  writeFileSync(journalFile(folder, "1-2-3", 1), rows.join("") + line("ended", "7"));
+  let turns = 0;
+  const timer = setInterval(() => turns++, 0);
+  const { ended, open } = await readJournals(folder);
+  clearInterval(timer);
+  t.same([ended.length, open.length], [1, 199_999]);
+  t.ok(turns > 3, `${turns} turns`);
+});
+
+t.test("of a span only its rows are read, from files that were written since it began", async (t) => {
+  const folder = t.testdir();
+  const at = (id: string, time: number) => `${JSON.stringify(["ended", [["k"], [id, time]]])}\n`;
+  const [old, current] = [1, 2].map((number) => journalFile(folder, "1-2-3", number)) as [string, string];
+  writeFileSync(old, at("cannot be", 25_000));
+  utimesSync(old, 19, 19);
+  writeFileSync(current, at("before", 19_999) + at("first", 20_000) + at("last", 29_999) + at("after", 30_000));
+  const { ended } = await readJournals(folder, { since: 20_000, until: 30_000 });
+  t.same(
+    ended.map(({ values }) => values[0]),
+    ["first", "last"],
+  );
 });

@@ -18,7 +18,7 @@ const orphaned = ["a", "b"].map((id) => ({
   time: 5,
 }));
 
-t.test("what a process has reserved is read from its journal, however many files that has had since", (t) => {
+t.test("what a process has reserved is read from its journal, however many files that has had since", async (t) => {
   const folder = join(t.testdir(), "journal");
   t.same(
     readOrphaned(folder, "1-1-1", () => true),
@@ -36,9 +36,8 @@ t.test("what a process has reserved is read from its journal, however many files
   journal.recordOrphaned(orphanedLine(orphaned.slice(1)));
   journal.write();
   t.same(readOrphaned(folder, "1-1-1", () => true).orphaned, orphaned.slice(1), "the last record");
-  t.match(readJournals(folder), { ended: [], open: [], objects: [] }, "it is no row");
+  t.match(await readJournals(folder), { ended: [], open: [], objects: [] }, "it is no row");
   journal.close();
-  t.end();
 });
 
 t.test("a line that a power cut has damaged is no record", (t) => {

@@ -278,7 +278,7 @@ t.test(
       t.match(told.at(-1), /requests in the lost store's journals stay/, damage);
       t.equal(readdirSync(folder).length, 1, damage);
       const database = new SqliteDatabase(path, true);
-      await importJournals(database, readJournals(folder));
+      await importJournals(database, await readJournals(folder));
       database.close();
       t.same(ids(), ["1", "2"], damage);
     }
