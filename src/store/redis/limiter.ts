@@ -353,16 +353,19 @@ export class RedisLimiter extends Limiter {
     const { position } = this;
     const elsewhere = unreserved ? [report, String(unreserved.time), ...unreserved.scopes] : [];
     const args = [this.owner, id, ...amounts, unused, once, this.unreported.rowPlace(position), ...elsewhere];
+    const settleLater = () => {
+      if (unreserved) this.addNamed(report, [{ charge, unreserved, position }]);
+      this.addUnreported(running, charge, unused, position);
+    };
     this.run("settle", args, undefined, JOIN_TIMEOUT).then(
       (reply) => {
         // Other processes have ended it, because they considered this process dead.
-        if (reply === null) this.addUnreported(running, charge, unused, position);
+        if (reply === null) settleLater();
         else this.onSettled(running, reply, { unused, cost, position, epoch });
       },
       (thrown) => {
         this.handleFailure(thrown);
-        if (unreserved) this.addNamed(report, [{ charge, unreserved, position }]);
-        this.addUnreported(running, charge, unused, position);
+        settleLater();
       },
     );
   }

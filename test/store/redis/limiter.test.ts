@@ -295,6 +295,22 @@ test("a process that was suspended and taken for dead reports its requests' cost
   t.match(await spent(other, levels), { spent: 190, reserved: 0 });
 });
 
+test("a process that was taken for dead reports what its requests cost in budgets that were added meanwhile", async (t, redis) => {
+  const { limiters, clock, logged } = await several(t, redis.url, 2);
+  const [suspended, other] = limiters as [RedisLimiter, RedisLimiter];
+  const added = [level("group", "acme", { budgets: [{ nano: 1000, per: "day", soft: false }] })];
+  const running = asking(budget(1000), 600);
+  granted(await suspended.reserve(running));
+  const { now: time } = clock;
+  clock.now += 15_000;
+  await beat(other);
+  t.match(await spent(other, added), { spent: 0 });
+  suspended.settle(running.id, { tokens: 0, cost: 250 }, undefined, { scopes: ["group:acme"], time });
+  await until(async () => (await spent(other, added))?.spent === 250, "the added budget");
+  t.match(await spent(other, budget(1000)), { spent: 250 });
+  t.same(logged, []);
+});
+
 test("usage of a dead process's row that counts once is counted once, whoever has it, and if it comes back", async (t, redis) => {
   const { limiters, clock, rows } = await several(t, redis.url, 2);
   const [still, other] = limiters as [RedisLimiter, RedisLimiter];
