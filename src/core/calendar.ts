@@ -43,7 +43,10 @@ export class Calendar {
     const time = Temporal.Instant.fromEpochMilliseconds(Math.floor(now)).toZonedDateTimeISO(this.zone);
     if (per === "hour") {
       const start = time.round({ smallestUnit: "hour", roundingMode: "floor" });
-      return { start: start.epochMilliseconds, end: start.add({ hours: 1 }).epochMilliseconds };
+      const end = start.add({ hours: 1 }).epochMilliseconds;
+      if (now < end) return { start: start.epochMilliseconds, end };
+      // Clocks were set back by half an hour within this one (Lord Howe Island): the rest of it is a period of its own.
+      return { start: end, end: time.round({ smallestUnit: "hour", roundingMode: "ceil" }).epochMilliseconds };
     }
     const date = time.toPlainDate();
     const first =

@@ -40,6 +40,23 @@ t.test("an unknown zone is refused", async (t) => {
   t.throws(() => new Calendar("Europe/Bonn"), RangeError);
 });
 
+t.test(
+  "an hour in which clocks are set back by half an hour is two periods, which have every moment of it",
+  async (t) => {
+    const back = Date.UTC(2026, 3, 4, 15);
+    const spans = [-60, -1, 0, 29, 30].map((minutes) =>
+      span("Australia/Lord_Howe", "hour", iso(back + minutes * 60_000)),
+    );
+    t.same(spans, [
+      "2026-04-04T14:00:00.000Z 2026-04-04T15:00:00.000Z",
+      "2026-04-04T14:00:00.000Z 2026-04-04T15:00:00.000Z",
+      "2026-04-04T15:00:00.000Z 2026-04-04T15:30:00.000Z",
+      "2026-04-04T15:00:00.000Z 2026-04-04T15:30:00.000Z",
+      "2026-04-04T15:30:00.000Z 2026-04-04T16:30:00.000Z",
+    ]);
+  },
+);
+
 t.test("yesterday has its own length, also if it has 23 hours", async (t) => {
   const days = new Days("Europe/Berlin");
   const changed = Date.UTC(2026, 2, 30, 12);
