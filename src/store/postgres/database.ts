@@ -179,7 +179,8 @@ export class PostgresDatabase {
   /** Errors of a database that is unreachable, or lets nobody in, name neither the server nor the setting it comes from. */
   private describeError(thrown: unknown): unknown {
     const code = postgresCode(thrown);
-    if (thrown instanceof StoreUnavailableError) return thrown;
+    // In a transaction, by a query outside of it.
+    if (thrown instanceof StoreUnavailableError || thrown instanceof FileError) return thrown;
     const advice = ADVICE.get(code ?? "");
     if (advice !== undefined) {
       const message = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}; ${advice}`;
@@ -233,8 +234,8 @@ async function beginTransaction(ask: PostgresQuery, transaction: { lost: boolean
 const isBroken = (error: unknown): boolean => error instanceof TimeoutError || BROKEN.has(postgresCode(error) ?? "");
 const BROKEN: ReadonlySet<string> = new Set([
   ...["CONNECTION_CLOSED", "CONNECTION_DESTROYED", "CONNECTION_ENDED", "CONNECT_TIMEOUT", "ECONNRESET", "EPIPE"],
-  // The server closes it.
-  ...["57P01", "57P02", "57P05", "25P03"],
+  // The server closes it, or is a standby: a new connection may lead to the one that was promoted.
+  ...["57P01", "57P02", "57P05", "25P03", "25006"],
 ]);
 
 /** Replaces each `?` with `$1`, `$2` and so on, as PostgreSQL requires. */

@@ -46,6 +46,30 @@ if (server) {
     return { ledger, other: (await view()).ledger, rows: count, ask };
   });
 
+  t.test("a server that has become read-only is left, as its address may lead to its successor by now", async (t) => {
+    const { url, view, count, warnings } = await open(t);
+    const readOnly = (value: "on" | "off") =>
+      server.ask(
+        url,
+        `begin read write; alter database ${new URL(url).pathname.slice(1)} set default_transaction_read_only = ${value}; commit`,
+      );
+    await readOnly("on");
+    const { ledger } = await view();
+    ledger.append(entry({ id: "row", time: DAY, cost: 5 }));
+    await t.rejects(ledger.flush(), { code: "25006" });
+    t.match(warnings, [/read-only transaction; name the server that can be written/]);
+    // A new connection is another server's.
+    await readOnly("off");
+    const isFlushed = () =>
+      ledger.flush().then(
+        () => true,
+        () => false,
+      );
+    await until(isFlushed, "the ledger is written again");
+    t.equal(await count(), 1);
+    t.match(warnings, [/read-only/, /being written again/]);
+  });
+
   t.test("queries of rows that take long delay neither rows nor the sums of budgets", async (t) => {
     const { ledger, view, count, warnings } = await open(t);
     const { database: holder } = await view();
