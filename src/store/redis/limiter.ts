@@ -29,7 +29,14 @@ import type { PlacedSpending } from "../spend.ts";
 import { KnownSums } from "./known-sums.ts";
 import { LedgerSums } from "./ledger-sums.ts";
 import { parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
-import { REPLY_DEADLINE, RedisRefusal, type RedisScript, RedisServer, unusableRedis } from "./server.ts";
+import {
+  REPLY_DEADLINE,
+  RedisRefusal,
+  type RedisScript,
+  RedisServer,
+  RedisUnavailable,
+  unusableRedis,
+} from "./server.ts";
 import { ServerMessages } from "./server-messages.ts";
 import {
   levelSumNames,
@@ -695,7 +702,13 @@ export class RedisLimiter extends Limiter {
 
   /** Joins the shared count: at the start, and when the server is back. */
   private join(): Promise<void> {
-    this.joining ??= this.joinOnce().finally(() => (this.joining = undefined));
+    this.joining ??= this.joinOnce()
+      .catch((thrown: unknown) => {
+        // It may have become a replica, and its address lead to its successor by now.
+        if (thrown instanceof RedisRefusal || thrown instanceof RedisUnavailable) this.parts.server.disconnect();
+        throw thrown;
+      })
+      .finally(() => (this.joining = undefined));
     return this.joining;
   }
 

@@ -1,3 +1,4 @@
+import { connect, createServer } from "node:net";
 import t from "tap";
 import { Calendar } from "../../../src/core/calendar.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
@@ -6,6 +7,8 @@ import { RedisServer } from "../../../src/store/redis/server.ts";
 import { startReplyCutter } from "../../support/cut-replies.ts";
 import { freePort } from "../../support/free-port.ts";
 import { granted, START } from "../../support/limiter-contract.ts";
+import { listen } from "../../support/listen.ts";
+import { startRedis } from "../../support/redis.ts";
 import {
   asking,
   beat,
@@ -39,6 +42,39 @@ test("one process loses its connection to the server: what it spends meanwhile i
   lost.settle(runs.id, { tokens: 0, cost: 1 });
   await lost.statuses([]);
   t.match(await spent(other, levels), { spent: 126, reserved: 10 });
+});
+
+test("a server that has become a replica is left, as its address may lead to its successor by now", async (t, redis) => {
+  const successor = await startRedis(t);
+  if (!successor) return;
+  let port = redis.port;
+  let connections = 0;
+  const proxy = createServer((client) => {
+    connections++;
+    const upstream = connect(port, "127.0.0.1");
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const)
+      from
+        .on("error", () => to.destroy())
+        .on("close", () => to.destroy())
+        .pipe(to);
+  });
+  const url = `redis://127.0.0.1:${await listen(t, proxy)}`;
+  const { limiters, logged } = await several(t, url, 1);
+  const [limiter] = limiters as [RedisLimiter];
+  const levels = budget(1000);
+  granted(await limiter.reserve(asking(levels, 100)));
+  await redis.ask("REPLICAOF", "127.0.0.1", String(successor.port));
+  granted(await limiter.reserve(asking(levels, 100)));
+  t.equal(limiter.state, "apart");
+  t.match(logged, [/READONLY/]);
+  const before = connections;
+  await until(() => connections > before, "another connection to the former address");
+  port = successor.port;
+  await until(() => limiter.state === "ok", "it to count at the successor");
+  t.match(await spent(limiter, levels), { spent: 0, reserved: 200 });
 });
 
 test("the ledger's sums are asked for again after a second, in each period, and if the clock is set back", async (t, redis) => {
