@@ -191,6 +191,15 @@ t.test("bytes outside the marks stay unchanged, in any place and spelling", asyn
   }
 });
 
+t.test(
+  "a client's own credentials of a cloud or a tracer, which LiteLLM reads from bodies, reach no provider",
+  async (t) => {
+    const body = `{"model":"fast","aws_secret_access_key":"${SECRET}","vertex_credentials":{"private_key":"${SECRET}"},"azure_ad_token":"${SECRET}","langfuse_secret_key":"${SECRET}","model_list":[{"litellm_params":{"api_key":"${SECRET}"}}],"headers":{"authorization":"${SECRET}"},"n":1}`;
+    for (const protocol of PROTOCOLS)
+      t.same(JSON.parse(bodyOf(pass(scrub(), exchange({ protocol, body })))), { model: "fast", n: 1 }, protocol);
+  },
+);
+
 t.test("an object of very many members is refused by its name, instead of being searched", async (t) => {
   const body = (count: number) =>
     `{"metadata":{${Array.from({ length: count }, (_, i) => `"k${i}":""`).join()}},"provider":{"a":1}}`;
