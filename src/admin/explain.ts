@@ -6,7 +6,7 @@ import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
 import { type AdminHandler, parseBody } from "./route.ts";
 
-const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
+const VERB = fileURLToPath(new URL("../cli/arguments-from-stdin.ts", import.meta.url));
 const LOADER = new URL("../loader/register.js", import.meta.url).href;
 /** Timeout in milliseconds, and limit of explanations at a time. */
 const TIMEOUT = 30_000;
@@ -53,11 +53,11 @@ async function keyName(key: string | undefined, { keys }: AdminGateway["stores"]
 /** @throws AdminError with the verb's message about the request */
 function runExplain(file: string, { path, ...asked }: z.output<typeof ExplainSchema>): Promise<object> {
   const options = Object.entries(asked).map(([name, value]) => `--${name}=${value}`);
-  const args = ["--import", LOADER, MAIN, "explain", "--config", file, "--json", ...options, "--", path];
+  const args = ["explain", "--config", file, "--json", ...options, "--", path];
   // Options of this process, like a debugger's port, must not apply to the child.
-  const env = { ...process.env, NODE_OPTIONS: "" };
+  const settings = { env: { ...process.env, NODE_OPTIONS: "" }, timeout: TIMEOUT, maxBuffer: 2 ** 24 };
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, args, { env, timeout: TIMEOUT, maxBuffer: 2 ** 24 }, (_error, stdout, stderr) => {
+    const child = execFile(process.execPath, ["--import", LOADER, VERB], settings, (_error, stdout, stderr) => {
       let explained: { problems?: Problem[] };
       try {
         explained = JSON.parse(stdout);
@@ -69,5 +69,6 @@ function runExplain(file: string, { path, ...asked }: z.output<typeof ExplainSch
       if (problems) reject(new AdminError("refused", new ConfigError(problems).message, { problems }));
       else resolve(explained);
     });
+    child.stdin?.on("error", () => {}).end(JSON.stringify(args));
   });
 }

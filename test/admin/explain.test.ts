@@ -1,4 +1,5 @@
 import { writeFileSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import t from "tap";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
@@ -17,6 +18,25 @@ t.test("what would happen to a request is explained, and no provider is called a
     key: "test",
   });
   t.same(await gateway.stores.ledger.recent(1), []);
+});
+
+t.test("neither the key nor the body of a request to explain is on a command line", async (t) => {
+  const { ask } = await startAdmin(t);
+  const commandLines = async () => {
+    const all = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+    return Promise.all(all.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")));
+  };
+  const seen = new Set<string>();
+  let done = false;
+  const request = { path: "/v1/messages?key=in-the-query-53", key: "unknown-key-52", body: '{"model":"prompt-51"}' };
+  const asking = ask("POST", "/api/explain", { body: request }).finally(() => (done = true));
+  while (!done) for (const line of await commandLines()) seen.add(line);
+  t.match((await asking).body.error.message, /no key "unknown-key-52"/);
+  t.ok(
+    [...seen].some((line) => line.includes("arguments-from-stdin")),
+    "its process was seen",
+  );
+  t.notMatch([...seen].join("\n"), /in-the-query-53|unknown-key-52|prompt-51/);
 });
 
 t.test("a provider's credential is not shown, also where a plugin has repeated it", async (t) => {
