@@ -67,7 +67,12 @@ export function requestAdmin(
         if (status === 401 && path !== SESSION_PATH) void unauthorizedError(admin, name, token).then(failed);
         else if (status !== 200 && status !== 422)
           failed(new Error(`${name} answers ${status}: ${text.trim().slice(0, 200)}`));
-        else done({ status, body: JSON.parse(text) });
+        else
+          try {
+            done({ status, body: JSON.parse(text) });
+          } catch {
+            failed(new Error(`${name} answers with what is no JSON: another program listens there`));
+          }
       });
     });
     clientRequest.on("timeout", () => clientRequest.destroy(new Error(`it did not answer within ${TIMEOUT / 1000} s`)));

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { constants, homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { suggestion } from "../config/suggest.ts";
 import { formatAddress } from "../config/units.ts";
@@ -216,7 +216,7 @@ async function waitForExit(child: ChildProcess, command: string, io: Terminal): 
         io.err(error.code === "ENOENT" ? `${command} is not on PATH: install it first.` : error.message);
         done(1);
       });
-      child.once("exit", (code, signal) => done(code ?? (signal === "SIGINT" ? 130 : 143)));
+      child.once("exit", (code, signal) => done(code ?? 128 + constants.signals[signal as NodeJS.Signals]));
     });
   } finally {
     process.off("SIGINT", ignore);

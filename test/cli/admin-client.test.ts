@@ -15,3 +15,13 @@ t.test("it sends its token, under a host name that is always accepted", async (t
   t.same(await requestAdmin({ host: "0.0.0.0", port }, "token", "/api/now", "POST"), { status: 200, body: {} });
   t.same(seen, [["POST", "/api/now", "localhost", "Bearer token"]]);
 });
+
+t.test("another program that listens there is an error in words", async (t) => {
+  const server = createServer((_, response) => void response.end("<!doctype html>"));
+  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  await t.rejects(requestAdmin({ host: "127.0.0.1", port }, undefined, "/api/config/diff"), {
+    message: `127.0.0.1:${port} answers with what is no JSON: another program listens there`,
+  });
+});

@@ -98,6 +98,14 @@ t.test(
   },
 );
 
+t.test("the exit code of a client that a signal has ended is 128 and the signal's number, as in shells", async (t) => {
+  const bin = t.testdir({ claude: '#!/bin/sh\nkill -s "$1" $$\n' });
+  chmodSync(join(bin, "claude"), 0o755);
+  const env = { PATH: `${bin}:${process.env["PATH"]}`, GATEWAY_KEY: "gw_env" };
+  for (const [signal, code] of Object.entries({ KILL: 137, TERM: 143, HUP: 129 }))
+    t.equal((await connect(["claude", "--", signal], env)).code, code, signal);
+});
+
 t.test("clients on this machine are found by program or settings", async (t) => {
   const folder = t.testdir({ bin: { claude: "" }, home: { ".codex": {} } });
   const here = installedClients(loadClients(), { env: { PATH: join(folder, "bin") } }, join(folder, "home"));
