@@ -10,14 +10,37 @@ const HINTS = {
 export default function bifrost(file: unknown, vendors: readonly KnownVendor[]) {
   const draft = new Draft(vendors, (text) => /^env\.(\w+)$/.exec(text)?.[1], HINTS);
   const { providers, $schema: _, client, ...others } = foreignFields(file);
-  for (const [vendor, entry] of Object.entries(foreignFields(providers)))
-    addAccount(vendor, foreignFields(entry), draft);
+  const served = Object.entries(foreignFields(providers)).flatMap(([vendor, entry]) =>
+    addAccount(vendor, foreignFields(entry), draft),
+  );
+  addPlainNames(served, draft);
   draft.reportUnknown(foreignFields(client), [], "client.");
   draft.reportUnknown(others, [], "", "there is nothing like it in gateway.yaml");
   return draft.result();
 }
 
-function addAccount(vendor: string, entry: ForeignFields, draft: Draft): void {
+/** A model of an account, which clients may also request without its vendor. */
+interface ServedModel {
+  readonly vendor: string;
+  readonly model: string;
+  readonly path: string;
+}
+
+/** Lets clients leave the vendor out, where that does not name another model. */
+function addPlainNames(served: readonly ServedModel[], draft: Draft): void {
+  const meant = new Map(draft.names.map((name) => [name, name]));
+  for (const { vendor, model, path } of served) {
+    const full = `${vendor}/${model}`;
+    const other = meant.get(model) ?? full;
+    if (other !== full) draft.reportLost(`${path} (${model})`, `without a vendor, the name is that of ${other}`);
+    else if (!meant.has(model)) draft.model(full).aliases.push(model);
+    meant.set(model, other);
+  }
+}
+
+/** Returns its models. */
+function addAccount(vendor: string, entry: ForeignFields, draft: Draft): ServedModel[] {
+  const served: ServedModel[] = [];
   const path = `providers.${vendor}`;
   const network = foreignFields(entry["network_config"]);
   const room = foreignFields(entry["concurrency_and_buffer_size"])["concurrency"];
@@ -42,13 +65,14 @@ function addAccount(vendor: string, entry: ForeignFields, draft: Draft): void {
     const provider = draft.provider({ vendor, credential: secret, url, path: here, wanted });
     if (provider === undefined) continue;
     for (const model of models) {
-      const own = draft.model(`${vendor}/${model}`);
-      draft.addTarget(`${vendor}/${model}`, `${provider}:${model}`, key["weight"]);
-      if (!own.aliases.includes(model) && !draft.has(model)) own.aliases.push(model);
+      const weight = draft.weight(key["weight"], `${here}.weight`);
+      draft.addTarget(`${vendor}/${model}`, `${provider}:${model}`, weight);
+      served.push({ vendor, model, path: `${here}.models` });
     }
     draft.reportUnknown(key, ["id", "name", "value", "models", "weight"], `${here}.`);
   }
   const known = ["keys", "network_config", "concurrency_and_buffer_size"];
   draft.reportUnknown(entry, known, `${path}.`);
   draft.reportUnknown(network, ["base_url", "default_request_timeout_in_seconds"], `${path}.network_config.`);
+  return served;
 }

@@ -14,23 +14,29 @@ const ROUTE_ALIASES: Readonly<Record<string, readonly string[]>> = {
   background: ["claude-haiku-*"],
 };
 
+/** Where the router listens if its file does not say it. */
+const USUAL_PORT = 3456;
+
 const variableOf = (text: string): string | undefined => /^\$\{?(\w+)\}?$/.exec(text)?.[1];
 
 /** Converts a config.json of claude-code-router: the client's model names are routed as its routes define. */
 export default function claudeCodeRouter(file: unknown, vendors: readonly KnownVendor[]) {
   const draft = new Draft(vendors, variableOf, { PROXY_URL: "set the variables HTTPS_PROXY and NO_PROXY" });
   const config = foreignFields(file);
+  const names = new Map<string, string>();
   for (const [at, each] of foreignList(config["Providers"] ?? config["providers"]).entries())
-    addAccount(foreignFields(each), `Providers.${at}`, draft);
+    addAccount(foreignFields(each), `Providers.${at}`, names, draft);
   for (const [route, to] of Object.entries(foreignFields(config["Router"]))) {
-    const [, model] = /^[^,]+,(.+)$/.exec(String(to)) ?? [];
-    const names = ROUTE_ALIASES[route];
-    if (model === undefined || names === undefined || !draft.has(model))
+    const model = names.get(String(to));
+    const aliases = ROUTE_ALIASES[route];
+    if (model === undefined || aliases === undefined)
       draft.reportLost(`Router.${route}`, "models are chosen by name: name the model in the client, or write a plugin");
-    else draft.model(model).aliases.push(...names);
+    else draft.model(model).aliases.push(...aliases);
   }
-  const { HOST = "127.0.0.1", PORT, APIKEY, API_TIMEOUT_MS } = config;
-  if (typeof PORT === "number" || typeof PORT === "string") draft.sections["listen"] = `${String(HOST)}:${PORT}`;
+  const { APIKEY, API_TIMEOUT_MS, LOG_LEVEL } = config;
+  const host = nonEmptyText(config["HOST"]) ?? "127.0.0.1";
+  draft.sections["listen"] = `${host.includes(":") ? `[${host}]` : host}:${config["PORT"] ?? USUAL_PORT}`;
+  if (LOG_LEVEL !== undefined) draft.sections["log"] = { level: LOG_LEVEL };
   if (typeof APIKEY === "string" && APIKEY !== "") {
     const variable = variableOf(APIKEY);
     if (variable === undefined)
@@ -43,9 +49,11 @@ export default function claudeCodeRouter(file: unknown, vendors: readonly KnownV
   return draft.result();
 }
 
+/** @param names gets the name of each model here, by the router's `provider,model` */
 function addAccount(
   { name, api_base_url, api_key, models, ...others }: ForeignFields,
   path: string,
+  names: Map<string, string>,
   draft: Draft,
 ): void {
   const url = nonEmptyText(api_base_url);
@@ -62,7 +70,13 @@ function addAccount(
   if (provider === undefined) return;
   for (const model of foreignList(models)) {
     const id = nonEmptyText(model);
-    if (id !== undefined) draft.addTarget(id, `${provider}:${id}`, undefined);
+    if (id === undefined) continue;
+    // Of another provider, as the router does not distribute requests over providers.
+    const own = draft.has(id) ? `${vendor}/${id}` : id;
+    if (own !== id)
+      draft.reportLost(`${path}.models (${id})`, `another provider has a model of this name: it is ${own}`);
+    draft.addTarget(own, `${provider}:${id}`, undefined);
+    names.set(`${vendor},${id}`, own);
   }
   draft.reportUnknown(others, [], `${path}.`, "translation needs none; what a vendor wants beyond it a plugin can do");
 }

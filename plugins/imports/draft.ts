@@ -223,9 +223,15 @@ export class Draft {
     return this.models.getOrInsertComputed(name, () => ({ targets: [], aliases: [], fallback: [], more: {} }));
   }
 
-  /** Adds a target to a model. @param weight as the other file has it */
-  addTarget(model: string, to: string, weight: unknown, more: ForeignFields = {}): void {
-    this.model(model).targets.push({ to, ...(typeof weight === "number" && weight > 0 && { weight }), ...more });
+  /** Adds a target to a model. @param weight undefined: the usual one */
+  addTarget(model: string, to: string, weight: number | undefined, more: ForeignFields = {}): void {
+    this.model(model).targets.push({ to, ...(weight !== undefined && { weight }), ...more });
+  }
+
+  /** Returns a weight as the other file has it; reports 0, with which a target there gets no requests. */
+  weight(value: unknown, path: string): number | undefined {
+    if (value === 0) this.reportLost(path, "a target gets requests: take it out of targets: if it must not");
+    return typeof value === "number" && value > 0 ? value : undefined;
   }
 
   /** The names of all models so far. */

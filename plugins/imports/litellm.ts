@@ -211,9 +211,10 @@ function addDeployment(
   if (provider === undefined) return undefined;
   const price = priceOf({ ...info, ...params });
   const via = mode === "responses" ? { via: PROTOCOL_BY_MODE[mode] } : {};
-  const weight = numberAt(params, "weight", `${path}.litellm_params.`, draft);
-  if (weight === 0)
-    draft.reportLost(`${path}.litellm_params.weight`, "a target gets requests: take it out of targets: if it must not");
+  const weight = draft.weight(
+    numberAt(params, "weight", `${path}.litellm_params.`, draft),
+    `${path}.litellm_params.weight`,
+  );
   draft.addTarget(name, `${provider}:${model}`, weight, { ...via, ...price });
   const base = nonEmptyText(info["base_model"])?.replace(/^.*\//, "");
   if (base !== undefined && base !== model && !("price" in price))

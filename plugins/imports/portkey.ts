@@ -42,46 +42,58 @@ export default function portkey(file: unknown, vendors: readonly KnownVendor[]) 
   return draft.result();
 }
 
-/** Converts a config with targets to a model of that name; one without is a target itself. */
-function addGroup(config: ForeignFields, name: string, path: string, draft: Draft): void {
+/**
+ * Converts a config with targets to a model of that name; one without is a target itself.
+ * @param share its weight in a group above it; undefined: there is none
+ */
+function addGroup(config: ForeignFields, name: string, path: string, draft: Draft, share?: number): void {
   const targets = foreignList(config["targets"]).map(foreignFields);
   const all = targets.length > 0 ? targets : [config];
   const mode = nonEmptyText(foreignFields(config["strategy"])["mode"]) ?? "single";
   if (!["single", "fallback", "loadbalance"].includes(mode))
     draft.reportLost(`${path}strategy.mode`, `models have weights and fallbacks, not ${mode}: write a plugin`);
   draft.reportUnknown(foreignFields(config["strategy"]), ["mode"], `${path}strategy.`);
+  const here = (at: number) => (targets.length > 0 ? `${path}targets.${at}.` : path);
+  const weights = all.map((target, at) =>
+    mode === "loadbalance" ? draft.weight(target["weight"], `${here(at)}weight`) : undefined,
+  );
+  const sum = weights.reduce((sum: number, weight = 1) => sum + weight, 0);
   for (const [at, target] of all.entries()) {
-    const here = targets.length > 0 ? `${path}targets.${at}` : path.replace(/\.$/, "");
     const own = mode === "fallback" && at > 0 ? `${name}-${at + 1}` : name;
-    if (foreignList(target["targets"]).length > 0) addGroup(target, own, `${here}.`, draft);
-    else addTarget(target, own, here, draft);
+    const isGroup = foreignList(target["targets"]).length > 0;
+    const ownWeight = isGroup ? (weights[at] ?? 1) : weights[at];
+    const part = share === undefined ? ownWeight : Number(((share * (ownWeight ?? 1)) / sum).toFixed(4));
+    const weight = mode === "loadbalance" ? part : own === name ? share : undefined;
+    if (isGroup) addGroup(target, own, here(at), draft, weight);
+    else addTarget(target, own, here(at), draft, weight);
     if (own !== name) draft.model(name).fallback.push(own);
-    if (targets.length > 0) draft.reportUnknown(target, TARGET_MEMBERS, `${here}.`);
+    if (targets.length > 0) draft.reportUnknown(target, TARGET_MEMBERS, here(at));
   }
 }
 
-function addTarget(target: ForeignFields, name: string, path: string, draft: Draft): void {
+/** @param path of its members in the file */
+function addTarget(target: ForeignFields, name: string, path: string, draft: Draft, weight: number | undefined): void {
   const override = foreignFields(target["override_params"]);
   const slug = /^@[^/]+\/(.+)$/.exec(nonEmptyText(override["model"]) ?? "")?.[1];
   const model = slug ?? nonEmptyText(override["model"]);
   const vendor = nonEmptyText(target["provider"])?.replace(/^@/, "");
+  const here = path.replace(/\.$/, "") || "(the config)";
   if (vendor === undefined) {
-    draft.reportLost(path || "(the config)", "the vendor of a virtual key is not known: name provider and api_key");
+    draft.reportLost(here, "the vendor of a virtual key is not known: name provider and api_key");
     return;
   }
   if (model === undefined) {
-    draft.reportLost(
-      path || "(the config)",
-      "a target is one model, and override_params names none: add the models that you use",
-    );
+    draft.reportLost(here, "a target is one model, and override_params names none: add the models that you use");
     return;
   }
   const host = nonEmptyText(target["custom_host"]);
   const provider = draft.provider({
-    ...{ vendor, credential: nonEmptyText(target["api_key"]), path },
+    ...{ vendor, credential: nonEmptyText(target["api_key"]), path: here },
     url: host === undefined ? undefined : withVersion(host),
   });
   if (provider === undefined) return;
-  draft.addTarget(name, `${provider}:${model}`, target["weight"]);
-  draft.reportUnknown(override, ["model"], `${path}.override_params.`, "clients say it themselves, or a plugin does");
+  if (target["virtual_key"] !== undefined && target["api_key"] === undefined)
+    draft.reportLost(`${path}virtual_key`, `Portkey has its key: put it into the variable of the provider ${provider}`);
+  draft.addTarget(name, `${provider}:${model}`, weight);
+  draft.reportUnknown(override, ["model"], `${path}override_params.`, "clients say it themselves, or a plugin does");
 }

@@ -437,6 +437,32 @@ t.test("a Portkey config becomes one model with its weights and fallbacks", asyn
   t.match(one.model("default")?.targets, [{ provider: "anthropic", model: "claude-opus-5" }]);
 });
 
+t.test(
+  "weights of Portkey's groups are those of their targets, and the account of a virtual key is reported",
+  async (t) => {
+    const target = (model: string, more: object = {}) => ({ provider: "openai", override_params: { model }, ...more });
+    const nested = {
+      strategy: { mode: "loadbalance" },
+      targets: [
+        { weight: 0.8, strategy: { mode: "fallback" }, targets: [target("a"), target("b", { virtual_key: "vk" })] },
+        { weight: 0.1, strategy: { mode: "loadbalance" }, targets: [target("c", { weight: 3 }), target("d")] },
+        target("e", { weight: 0.1 }),
+        target("f", { weight: 0 }),
+      ],
+    };
+    const { model, lostAt } = await imported(t, "portkey", JSON.stringify(nested));
+    t.match(model("default")?.targets, [
+      { model: "a", weight: 0.8 },
+      { model: "c", weight: 0.075 },
+      { model: "d", weight: 0.025 },
+      { model: "e", weight: 0.1 },
+    ]);
+    t.same(model("default")?.fallback, ["default-2"]);
+    t.match(lostAt("targets.0.targets.1.virtual_key"), /variable of the provider openai/);
+    t.match(lostAt("targets.3.weight"), /gets requests/);
+  },
+);
+
 t.test("Bifrost's providers and keys become models by the names that its clients use", async (t) => {
   const { model, provider, lostAt } = await imported(t, "bifrost", foreign("bifrost.json"));
   t.match(model("openai/gpt-5.6"), {
@@ -454,6 +480,30 @@ t.test("Bifrost's providers and keys become models by the names that its clients
   t.match(ownLostAt("providers.openai.network_config.max_retries"), /retry/);
   t.match(ownLostAt("providers.openai.proxy_config"), /HTTPS_PROXY/);
   t.equal(ownLostAt("mcp"), "there is nothing like it in gateway.yaml");
+});
+
+t.test("a model that several of Bifrost's vendors have is meant without its vendor only once", async (t) => {
+  const keys = [{ value: "env.KEY", models: ["gpt-5.6", "openai/gpt-5.6"], weight: 1 }];
+  const file = { providers: { openrouter: { keys }, openai: { keys }, groq: { keys } } };
+  const { model, lostAt } = await imported(t, "bifrost", JSON.stringify(file));
+  t.same(model("openrouter/gpt-5.6")?.aliases, ["gpt-5.6"]);
+  t.same(model("openai/gpt-5.6")?.aliases, []);
+  t.same(model("openrouter/openai/gpt-5.6")?.aliases, [], "that is the other vendor's model");
+  t.match(lostAt("providers.groq.keys.0.models (gpt-5.6)"), /that of openrouter\/gpt-5\.6/);
+});
+
+t.test("claude-code-router's routes keep their providers, and its address and log level are kept", async (t) => {
+  const provider = (name: string, models: string[]) => ({ name, api_base_url: `https://${name}.example/v1`, models });
+  const file = {
+    ...{ HOST: "::1", LOG_LEVEL: "debug", Router: { default: "two,m", background: "one,m" } },
+    Providers: [provider("one", ["m"]), provider("two", ["m"])],
+  };
+  const { config, model, lostAt } = await imported(t, "claude-code-router", JSON.stringify(file));
+  t.same(config.listen, { host: "::1", port: 3456 });
+  t.equal(config.log.level, "debug");
+  t.match(model("m"), { aliases: ["claude-haiku-*"], targets: [{ provider: "one" }] });
+  t.match(model("two/m"), { aliases: ["claude-*"], targets: [{ provider: "two" }] });
+  t.match(lostAt("Providers.1.models (m)"), /it is two\/m/);
 });
 
 t.test("claude-code-router's routes become aliases of the models that its client requests", async (t) => {
