@@ -3,12 +3,13 @@ import { type RecordedExchange, Redactor } from "model-gateway";
 import type { RawExchange, RawMessage, RecordWorkerOptions } from "./messages.ts";
 
 /** Headers that hold only credentials: of any gateway, proxy or vendor, as far as their names say it. */
-const CREDENTIALS = /(?<!idempotency-|websocket-)(?:auth|authorization|cookie|token|secret|password|key)$/i;
+const CREDENTIALS =
+  /(?<!idempotency-|websocket-)(?:auth|authorization|authentication|cookie|token|secret|passw(?:or)?d|passphrase|key|-vk|credentials?|jwt|assertion|service-account-json|portkey-config)$/i;
 /** Members of JSON that hold a credential of any form: those of a client's own tools and servers, too. */
 const CREDENTIAL_MEMBERS =
-  /("[\w-]{0,64}(?:authorization|password|secret|(?:api|access|private)[_-]?key|(?:authorization|access|refresh|auth)[_-]?token)"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
-/** The headers that a tool sends, and their values. */
-const HEADER_MEMBERS = /"headers"\s*:\s*\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}/g;
+  /("[\w-]{0,64}(?:authorization|passw(?:or)?d|passphrase|secret|credentials?|(?:api|access|private|secret|virtual)[_-]?key|(?:authorization|access|refresh|auth|session|bearer|api|id|ad|hf|git(?:hub|lab))[_-]?token)"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
+/** The headers that a tool sends, and objects of credentials, with their values. */
+const HEADER_MEMBERS = /"(?:headers|[\w:-]{0,64}credentials|secrets)"\s*:\s*\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}/g;
 const VALUES = /(:\s*)"(?:[^"\\]|\\.)*"/g;
 /** Bytes processed beyond those that are kept, so that a secret at the edge is seen whole. */
 export const MARGIN = 8192;

@@ -152,6 +152,11 @@ t.test(
       "x-litellm-api-key": "opaque-gateway",
       "cf-access-client-secret": "opaque-proxy",
       "x-auth-token": "opaque-auth",
+      "x-bf-vk": "opaque-virtual",
+      "x-portkey-config": '{"api_key":"opaque-config"}',
+      "x-portkey-vertex-service-account-json": '{"private_key":"opaque-account"}',
+      "cf-access-jwt-assertion": "opaque-assertion",
+      authentication: "opaque-authentication",
       "idempotency-key": "kept-try",
       "x-kept": "kept-header",
     };
@@ -164,13 +169,21 @@ t.test(
       tools: [tool],
       mcp_servers: [{ name: "kept-name", authorization_token: "opaque-access" }],
       client_secret: "opaque-own",
+      aws_session_token: "opaque-session",
+      azure_ad_token: "opaque-directory",
+      langfuse_secret_key: "opaque-tracer",
+      virtual_key: "opaque-virtual",
+      passphrase: "opaque-phrase",
+      vertex_credentials: '{"private_key":"opaque-account"}',
+      "tensorzero::credentials": { any: "opaque-credential" },
+      token: "kept-token",
     };
     const text = 'kept-text "api_key": "and the like"';
     const answer = await driven.ask({ protocol: "openai-responses", headers: shown, text, body });
     const kept = JSON.stringify(await found(driven, answer.headers["x-request-id"]));
     t.match(answer.sent[0]?.body.toString(), /opaque-access/, "the provider gets it");
     t.notMatch(kept, /opaque/);
-    for (const word of ["try", "header", "name", "text"]) t.match(kept, `kept-${word}`);
+    for (const word of ["try", "header", "name", "text", "token"]) t.match(kept, `kept-${word}`);
     t.match(kept, "and the like");
   },
 );
