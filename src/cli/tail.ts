@@ -17,8 +17,13 @@ const OPTIONS = {
 
 /** Milliseconds between polls. */
 const POLL_INTERVAL = 500;
-/** Maximum milliseconds of a request's duration: rows of longer ones are not found. */
-const MAX_REQUEST_DURATION = 3_600_000;
+/** Milliseconds: how late a row may be found after its request has ended. */
+const LATEST = 3_600_000;
+/** Milliseconds for which a poll looks back at least, and at most: a row has the time at which its request began. */
+const [SHORTEST_LOOK, LONGEST_LOOK] = [60_000, 86_400_000];
+
+/** Polls after which ids of requests that are not looked for any more are removed. */
+const CLEANING = 120;
 
 /** What gateway.yaml says that concerns requests. */
 interface TailConfig {
@@ -41,23 +46,35 @@ export async function runTail(
   const key = named.key === undefined ? undefined : findKeyIds(named.key, names);
   const model = named.model === undefined ? undefined : await findModelId(named.model, models(), ledger);
   const began = Date.now();
-  const seen = new Set<string>();
-  for (let first = true; !signal.aborted; first = false) {
-    for await (const entry of ledger.entries({ since: since ?? began - MAX_REQUEST_DURATION })) {
-      if (seen.has(entry.id)) continue;
-      seen.add(entry.id);
+  const from = since ?? began - LATEST;
+  /** When requests that have been found ended, by their ids. */
+  const seen = new Map<string, number>();
+  for (let poll = 0; !signal.aborted; poll++) {
+    const now = Date.now();
+    for await (const entry of ledger.entries({ since: poll === 0 ? from : now - lookBack(poll) })) {
+      const end = entry.time + entry.duration;
+      if (seen.has(entry.id) || (poll > 0 && end < now - LATEST)) continue;
+      seen.set(entry.id, end);
       // Earlier requests are shown only with an option for them.
-      if (first && since === undefined && !once) continue;
+      if (poll === 0 ? since === undefined && !once : entry.time < from && end < began) continue;
       if (key !== undefined && !key.has(entry.key)) continue;
       if (model !== undefined && entry.model !== model) continue;
       if (pattern && !pattern.test(String(entry.status))) continue;
       io.out(json ? JSON.stringify(entry) : entryText(entry, names.get(entry.key)));
     }
     if (once) break;
+    if (poll % CLEANING === 0) for (const [id, end] of seen) if (end < now - LATEST) seen.delete(id);
     await sleep(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }
   return 0;
 }
+
+/**
+ * Returns for how many milliseconds a poll looks back: each second one twice as far, each fourth four times, and so on. So a
+ * request is found within a hundredth of its duration, and polls do not read all rows since the start.
+ * @param poll from 1 on
+ */
+const lookBack = (poll: number): number => Math.min(LONGEST_LOOK, SHORTEST_LOOK * (poll & -poll));
 
 /** Parses the arguments of `tail`, except for whether key and model exist, which needs the store. @throws UsageError */
 export function parseTailArguments(args: readonly string[], zone: () => string) {

@@ -87,6 +87,40 @@ t.test("requests that match are printed as they end, once each", async (t) => {
   t.match(help, /^tail /);
 });
 
+t.test("polls look back a minute, and now and then further for longer requests, which are shown once", async (t) => {
+  const { gateway, folder } = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  const MINUTE = 60_000;
+  const now = Date.now();
+  const looks: number[] = [];
+  const request = (minutesAgo: number, lasted: number) => ({
+    ...plainEntry(now - minutesAgo * MINUTE, { duration: lasted * MINUTE }),
+    id: `began ${minutesAgo}, lasted ${lasted}`,
+  });
+  const earlier = [request(3, 1), request(90, 60), request(0.5, 0.1)];
+  const ended = [request(0, 0.01), request(1.5, 2)];
+  const ledger = Object.create(gateway.stores.ledger) as Ledger;
+  ledger.entries = async function* ({ since = 0 }) {
+    looks.push((Date.now() - since) / MINUTE);
+    for (const each of [...earlier, ...(looks.length > 1 ? ended : [])]) if (each.time >= since) yield each;
+  };
+  const out: string[] = [];
+  const io = { out: (line: string) => out.push(line), outNow: t.fail, err: t.fail, env: {}, folder };
+  const stop = new AbortController();
+  const stores = { keys: gateway.stores.keys, ledger };
+  const tailing = runTail(["--json"], io, stores, { zone: () => "UTC", models: () => undefined }, stop.signal);
+  await until(() => looks.length >= 6, "six polls");
+  stop.abort();
+  await tailing;
+  t.same(looks.map((minutes) => Math.round(minutes)).slice(0, 6), [60, 1, 2, 1, 4, 1]);
+  t.same(
+    out.map((line) => (JSON.parse(line) as { id: string }).id),
+    ["began 0, lasted 0.01", "began 1.5, lasted 2"],
+  );
+});
+
 t.test("the name of a caller from elsewhere does not reach the terminal with its control characters", async (t) => {
   const { gateway, folder } = await startGateway(
     t,
