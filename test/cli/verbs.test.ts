@@ -34,6 +34,7 @@ t.test("every verb has its own help, and an unknown argument exits with 2 and pr
     const { help, USAGE } = await load();
     t.match(help, new RegExp(`^${name}\\b`), name);
     t.ok(USAGE.startsWith(`usage: ${COMMAND} ${name}`), name);
+    for (const line of USAGE.split("\n")) t.ok(line.length <= 150, `${name}: ${line}`);
     t.match(await act(name, ["--no-such-option"]), { code: 2, text: new RegExp(`usage: .*${name}`, "s") }, name);
   }
 });

@@ -39,6 +39,8 @@ All but restore and import can be run while gateways run.
 
   --force         also replaces a store with later exchanges or changes of keys or groups
   --before WHEN   the first day that is kept, at least a day ago; days are those of gateway.yaml's
-                  timezone: ${PAST_MOMENT_FORMS}
-  --since WHEN    shows all entries from this time on; absent: the last ${DEFAULT_ENTRIES}: ${PAST_MOMENT_FORMS}
-  --json          prints JSON`;
+                  timezone
+  --since WHEN    shows all entries from this time on; absent: the last ${DEFAULT_ENTRIES}
+  --json          prints JSON
+
+WHEN is ${PAST_MOMENT_FORMS}.`;

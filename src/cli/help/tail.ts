@@ -12,6 +12,8 @@ Shows each request when it ends, one per line, from the ledger; also those of an
 
   --key, --model   only requests of this key (name or id) or model
   --status CODE    only this status; 4xx and 5xx match all from 400 and 500
-  --since WHEN     begins at this time instead of now: ${PAST_MOMENT_FORMS}
+  --since WHEN     begins at this time instead of now
   --once           exits after the existing requests
-  --json           prints one JSON object per line`;
+  --json           prints one JSON object per line
+
+WHEN is ${PAST_MOMENT_FORMS}.`;
