@@ -19,7 +19,7 @@ import {
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Capture, type CaptureState, rawExchange, rawMessage, releasedBodies } from "./record/capture.ts";
-import { readRecorded } from "./record/file.ts";
+import { isRecordFile, readRecorded } from "./record/file.ts";
 import type { RecordFileOptions } from "./record/messages.ts";
 import { MARGIN } from "./record/redactor.ts";
 import { RecordThread } from "./record/thread.ts";
@@ -134,6 +134,8 @@ export default class Record implements Plugin {
     const { file } = this.fileOptions;
     if (isFolder(file)) throw new Error(`${file} is a folder: file names a file of its own`);
     if (isFolder(dirname(file)) === false) throw new Error(`${dirname(file)} is no folder`);
+    // Not where a former generation has it open, whose locks that would release.
+    if (dry && !isRecordFile(file)) throw new Error(`${file} is no file of recordings: name one of its own`);
     if (dry) return;
     const { queue_megabytes, patterns } = this.options;
     const terms = { ...this.fileOptions, body: this.maxBody, patterns };

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -121,6 +121,31 @@ export class RecordFile {
         if (left === 0) throw thrown;
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_DELAY);
       }
+  }
+}
+
+/** How a SQLite file begins, and where in it the application id is. */
+const [SIGNATURE, ID_POSITION] = ["SQLite format 3\0", 68];
+
+/**
+ * Reports whether a file is one of recordings, empty or missing, or cannot be read. Only for a process that does not have it open
+ * as a database: closing it would release that one's locks.
+ */
+export function isRecordFile(file: string): boolean {
+  const head = Buffer.alloc(ID_POSITION + 4);
+  try {
+    const opened = openSync(file, "r");
+    try {
+      const length = readSync(opened, head);
+      return (
+        length === 0 ||
+        (head.toString("latin1", 0, SIGNATURE.length) === SIGNATURE && head.readInt32BE(ID_POSITION) === APPLICATION_ID)
+      );
+    } finally {
+      closeSync(opened);
+    }
+  } catch {
+    return true;
   }
 }
 

@@ -1,5 +1,5 @@
 import { lookup } from "node:dns/promises";
-import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { OidcSignIn } from "../admin/oidc.ts";
 import { formatSignInError } from "../admin/sign-in-errors.ts";
@@ -9,6 +9,7 @@ import { isBuffered, measureArrivals } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
 import { folderProblem, journalFolder } from "../store/journal/files.ts";
 import { missingSecretWarning, readSecret } from "../store/secret.ts";
+import { sqliteFileProblem } from "../store/sqlite/file-problem.ts";
 import { formatError, UsageError } from "../text/format-error.ts";
 import { countNoun, formatTable, groupDigits } from "../text/table.ts";
 import { basePath } from "../upstream/address.ts";
@@ -150,11 +151,11 @@ async function storeFindings(config: Config): Promise<DoctorFinding[]> {
 function ledgerFileFindings({ store: { ledger, postgres } }: Config): DoctorFinding[] {
   if (postgres || ledger === ":memory:") return [];
   const finding = { what: "store", name: "ledger" };
+  const message = sqliteFileProblem(ledger);
+  if (message !== undefined) return [{ ...finding, state: "bad", message }];
   let folder = dirname(ledger);
   while (!existsSync(folder)) folder = dirname(folder);
   try {
-    if (!statSync(folder).isDirectory())
-      return [{ ...finding, state: "bad", message: `${ledger} cannot be created: ${folder} is no folder` }];
     accessSync(existsSync(ledger) ? ledger : folder, constants.R_OK | constants.W_OK);
     const { bavail, bsize } = statfsSync(folder);
     const free = Math.floor((bavail * bsize) / MEBIBYTE);

@@ -12,6 +12,7 @@ import { COUNTED_TWICE } from "../store/other-gateways.ts";
 import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
 import type { PostgresSettings } from "../store/postgres/place.ts";
 import { RedisServer, unusableRedis } from "../store/redis/server.ts";
+import { sqliteFileProblem } from "../store/sqlite/file-problem.ts";
 import { isWorker } from "../workers/worker-process.ts";
 
 /** Milliseconds between two checks: a killed gateway looks alive for a shorter time. */
@@ -45,9 +46,13 @@ export async function leftBehindWarnings(config: Pick<Config, "file" | "text" | 
 
 /**
  * Returns warnings if PostgreSQL or Redis cannot be used from here; it only connects to them. Not errors of the file, which may
- * be checked where they are unreachable; a missing package is one, because no start can succeed without it.
+ * be checked where they are unreachable; a missing package is one, and a path that cannot be a SQLite file's, because no start
+ * can succeed with them.
  */
 export async function storeWarnings(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
+  const { ledger, postgres } = config.store;
+  const message = postgres || ledger === ":memory:" ? undefined : sqliteFileProblem(ledger);
+  if (message !== undefined) return [errorAt(config, { path: ["store", "ledger"], message })];
   const found = await checkStores(config);
   return found.flatMap(({ setting, problem, isMissing }) => {
     const problemAt = isMissing ? errorAt : warningAt;

@@ -43,6 +43,8 @@ export function checkNames(
           message: unknownNameMessage(section.slice(0, -1), name, known),
         });
   }
+  const aggregators = ["plugins", "scrub", "aggregators"];
+  checkReferences(atPath(file, ...aggregators), aggregators, "provider", sectionNames(file, "providers"), report);
   const providers = new Map(entries(atPath(file, "providers")));
   for (const [path, entry] of entries(atPath(file, "paths")))
     checkPath(path, entry, { protocols: spoken, chains, providers, usual }, report);

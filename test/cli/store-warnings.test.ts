@@ -29,6 +29,18 @@ t.test("a missing package of a configured store is an error, as no start could s
   ]);
 });
 
+t.test("a path that cannot be a SQLite file's is an error, as no start could succeed", async (t) => {
+  const folder = t.testdir({ "notes.txt": "text" });
+  const found = (ledger: string) =>
+    storeWarnings({
+      ...{ file: resolve("gateway.yaml"), text: `listen: 127.0.0.1:0\nstore: { ledger: "sqlite:${ledger}" }\n` },
+      store: { ledger: join(folder, ledger), limits: "memory", durability: "process", keep: 0 },
+    });
+  t.match(await found("notes.txt"), [{ severity: "error", line: 2, column: 18, message: /is no SQLite database/ }]);
+  t.match(await found("."), [{ severity: "error", message: /is a folder: name a file in it/ }]);
+  t.same(await found("data/gateway.db"), []);
+});
+
 t.test("a Redis that cannot be used is a warning at its position", async (t) => {
   const limits = (url: string) =>
     storeWarnings({

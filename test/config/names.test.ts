@@ -48,6 +48,12 @@ t.test("a target refers to a provider and a model", async (t) => {
     t.same(said(models(target)), [`models.a.targets.0 "${target}" is not a target; write provider:vendor-model`]);
 });
 
+t.test("scrub's aggregators are providers of this file", async (t) => {
+  const file = (...aggregators: string[]) => ({ providers: { one: provider }, plugins: { scrub: { aggregators } } });
+  t.same(said(file("one")), []);
+  t.same(said(file("one", "oen")), ['plugins.scrub.aggregators.1 unknown provider "oen", did you mean "one"?']);
+});
+
 t.test("fallbacks and the models of keys must be models of this file", async (t) => {
   const file = {
     models: { smart: { fallback: ["smrat", "smart"] }, fast: {} },

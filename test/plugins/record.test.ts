@@ -9,6 +9,7 @@ import { ExchangeRedactor } from "../../plugins/record/redactor.ts";
 import Record from "../../plugins/record.ts";
 import type { RecordedExchange } from "../../src/core/recorded.ts";
 import { type DriveOptions, drive, type TestGateway } from "../../src/testing.ts";
+import { MemoryLog } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { EVERY_CASE, sample } from "../support/sample.ts";
 import { until } from "../support/until.ts";
@@ -412,6 +413,18 @@ t.test("invalid options are refused before anything starts", async (t) => {
   const once = ["sse", "auth", "models", "rewrite", "record"];
   await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: once }), /listed once .* first and last/);
   await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: ["record", ...once, "record"] }), /three times/);
+});
+
+t.test("check recognizes another program's file, which it does not open as a database", async (t) => {
+  const folder = t.testdir({ text: "This is a text.\n", empty: "" });
+  const other = new DatabaseSync(`${folder}/other.db`);
+  other.exec("create table mine (id integer)");
+  other.close();
+  new RecordFile({ file: `${folder}/own.db`, milliseconds: 1000, bytes: 1e6 }).close();
+  const dryStart = (name: string) =>
+    new Record(new MemoryLog(), Record.options.parse({ sample: 1, file: `${folder}/${name}` })).start({ dry: true });
+  for (const name of ["text", "other.db"]) await t.rejects(dryStart(name), /is no file of recordings/, name);
+  for (const name of ["own.db", "empty", "none.db"]) await t.resolves(dryStart(name), name);
 });
 
 const noLocks = process.platform === "linux" ? false : "/proc/locks is Linux's";
