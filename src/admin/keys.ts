@@ -8,7 +8,9 @@ import { editDetail } from "../store/audit.ts";
 import { groupTotals } from "../store/group-totals.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
 import { formatOwnLimits, mergeLimits } from "../text/key-limits.ts";
+import { unknownModelMessage } from "../text/key-models.ts";
 import { parseTimeSpan } from "../text/moments.ts";
+import { formatUtc } from "../text/table.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
 import { type AdminHandler, type AdminRequest, type AdminResponse, parseBody } from "./route.ts";
@@ -38,20 +40,40 @@ const limitText = (value: string | number | null | undefined): string | undefine
   value === undefined ? undefined : String(value ?? "");
 
 /**
- * @param before the key's current limits
+ * @param before the key's current limits and models
  * @throws AdminError that names the field
  */
-function parseKeyFields(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
+function parseKeyFields(
+  body: unknown,
+  config: AdminGateway["config"],
+  before: Pick<KeyRecord, "limits" | "models"> = {},
+): KeyEdit {
   const { rpm, tpm, concurrency, budget, ...fields } = parseBody(KeyFieldsSchema, body);
+  checkUsable(fields, config, before.models);
   const options = { rpm: limitText(rpm), tpm: limitText(tpm), concurrency: limitText(concurrency) };
   const sums = budget === undefined ? undefined : [budget ?? ""].flat();
   try {
     const given = Object.entries({ ...options, budget: sums }).filter(([, value]) => value !== undefined);
-    const limits = mergeLimits(Object.fromEntries(given), before);
+    const limits = mergeLimits(Object.fromEntries(given), before.limits);
     return { ...(fields as KeyEdit), ...(limits !== undefined && { limits }) };
   } catch (thrown) {
     throw new AdminError("bad_request", thrownMessage(thrown).replace(/^--/, ""));
   }
+}
+
+/** @throws AdminError for a key that could be used for nothing, because of a typing error */
+function checkUsable(
+  { models, expires }: Pick<z.output<typeof KeyFieldsSchema>, "models" | "expires">,
+  config: AdminGateway["config"],
+  before: readonly string[] = [],
+): void {
+  const ids = config.models.map(({ id }) => id);
+  // A model that a key has already may be gone from gateway.yaml meanwhile.
+  const added = models?.filter((model) => !before.includes(model)) ?? [];
+  const [why] = added.flatMap((model) => unknownModelMessage(model, ids) ?? []);
+  if (why !== undefined) throw new AdminError("bad_request", `models: ${why}`);
+  if (typeof expires === "number" && expires <= Date.now())
+    throw new AdminError("bad_request", `expires: ${formatUtc(expires)} has passed; it takes Unix milliseconds`);
 }
 
 /**
@@ -113,7 +135,7 @@ async function checkEnforceable({ config }: AdminGateway, { limits, models }: Pi
 
 export const create: AdminHandler = async (gateway, { body }) => {
   const { stores } = gateway;
-  const fields = Object.entries(parseKeyFields(body)).filter(([, value]) => value !== null);
+  const fields = Object.entries(parseKeyFields(body, gateway.config)).filter(([, value]) => value !== null);
   const wanted = Object.fromEntries(fields) as unknown as NewKey;
   if (wanted.name === undefined) throw new AdminError("bad_request", "name: a key needs one");
   await checkEnforceable(gateway, wanted);
@@ -141,7 +163,7 @@ async function changeKey<T>(
 export const edit: AdminHandler = async (gateway, request) => {
   const before = await findKey(gateway, request.names[0] ?? "");
   const { limits, models } = before;
-  const fields = parseKeyFields(request.body, limits);
+  const fields = parseKeyFields(request.body, gateway.config, before);
   if (fields.limits || fields.models !== undefined) {
     const now = fields.limits === undefined ? limits : fields.limits;
     const may = fields.models === undefined ? models : fields.models;

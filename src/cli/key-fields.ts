@@ -1,11 +1,10 @@
 import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema/key.ts";
-import { unknownNameMessage } from "../config/suggest.ts";
 import { thrownMessage } from "../core/errors.ts";
-import { matchesAny } from "../core/glob.ts";
 import { Networks } from "../core/networks.ts";
 import type { KeyEdit, KeyRecord } from "../store/keys.ts";
 import { UsageError } from "../text/format-error.ts";
 import { LIMIT_OPTIONS, type LimitOptions, mergeLimits } from "../text/key-limits.ts";
+import { unknownModelMessage } from "../text/key-models.ts";
 import { parseMoment } from "../text/moments.ts";
 import { formatUtc } from "../text/table.ts";
 import { parseOption } from "./verb.ts";
@@ -81,14 +80,9 @@ function parseList(text: string, option: string, check: (word: string) => void):
   return words;
 }
 
-/** Keys allow models by id only: with any other name, an alias included, the key would allow nothing. */
 function checkModel(model: string, known: readonly string[]): void {
-  if (known.some((id) => matchesAny([model], id))) return;
-  throw new UsageError(
-    model.includes("*")
-      ? `--models: no model matches ${model}.`
-      : `--models: ${unknownNameMessage("model", model, known)}`,
-  );
+  const why = unknownModelMessage(model, known);
+  if (why !== undefined) throw new UsageError(`--models: ${why}`);
 }
 
 const checkAddress = (address: string) => parseOption("--addresses", () => new Networks([address]));

@@ -160,6 +160,17 @@ t.test(
   },
 );
 
+t.test("a key that could be used for nothing is refused: of unknown models, or expired already", async (t) => {
+  const { ask } = await startAdmin(t);
+  const make = async (fields: object) => (await ask("POST", "/api/keys", { body: { name: "ci", ...fields } })).body;
+  t.match(await make({ models: ["ecko"] }), { error: { code: "bad_request", message: /^models: .* "echo"\?$/ } });
+  t.match(await make({ models: ["echo", "none-*"] }), { error: { message: "models: no model matches none-*." } });
+  t.match(await make({ expires: 1_900_000_000 }), {
+    error: { message: /^expires: 1970.* has passed; it takes Unix mi/ },
+  });
+  t.match(await make({ models: ["ec*"], expires: Date.now() + 60_000 }), { key: { models: ["ec*"] } });
+});
+
 t.test("groups are a tree with the models that gateway.yaml allows, also without members", async (t) => {
   const groups = "acme: { budget: $100/month }, acme-2: { rpm: 5 }, other/deep: { tpm: 1M }";
   const { ask } = await startAdmin(t, `${YAML}limits: { groups: { ${groups} } }\n`);

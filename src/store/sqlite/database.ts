@@ -76,6 +76,7 @@ export class SqliteDatabase {
       throw unusableStoreError(path, error);
     }
     try {
+      if (isOfAnotherProgram(this.sqlite)) throw new Error("it belongs to another program; name another file");
       this.enableWal();
       this.sqlite.exec(`pragma synchronous = ${this.synchronous}`);
       this.sqlite.exec("pragma journal_size_limit = 67108864");
@@ -188,6 +189,13 @@ const migrationFiles = (): string[] =>
 
 const versionOf = (sqlite: DatabaseSync): number =>
   Number(sqlite.prepare("pragma user_version").get()?.["user_version"]);
+
+/**
+ * Whether a file has tables, but none of this program, which numbers their versions. The tables first: another process may create a
+ * store at the same moment, with its version.
+ */
+const isOfAnotherProgram = (sqlite: DatabaseSync): boolean =>
+  sqlite.prepare("select 1 from sqlite_schema limit 1").get() !== undefined && versionOf(sqlite) === 0;
 
 /** Whether a store was made by a newer version of this program, so that this one cannot use it. */
 export const isNewer = (sqlite: DatabaseSync): boolean => versionOf(sqlite) > migrationFiles().length;

@@ -166,6 +166,17 @@ t.test("an unusable store is refused with its name and the reason", async (t) =>
   t.throws(() => new SqliteDatabase(words), /words\.db cannot be used: file is not a database/);
   t.match(readFileSync(words, "utf8"), /^These are words/, "a file of another program stays unchanged");
 
+  const other = join(folder, "other.db");
+  const owner = new DatabaseSync(other);
+  owner.exec("create table mine (id integer)");
+  owner.close();
+  const unchanged = readFileSync(other);
+  t.throws(
+    () => new SqliteDatabase(other),
+    /other\.db cannot be used: it belongs to another program; name another file/,
+  );
+  t.same(readFileSync(other), unchanged);
+
   mkdirSync(join(folder, "folder.db"));
   const elsewhere =
     /cannot be used: .*; store: \{ ledger: "sqlite:\/PATH\/gateway\.db" \} names a folder that can be written\.$/;
