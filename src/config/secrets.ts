@@ -139,7 +139,10 @@ const ADDRESS = /^https?:\/\/[^@?#]*$/;
 /** Fields of URLs with a password, perhaps with a typing error in the scheme. */
 const URL_FIELDS: ReadonlySet<string> = new Set(["url", "ledger", "limits", "journal"]);
 /** Values of `store` in the documented forms; anything else may be a password after a typing error. */
-const STORE_VALUE = /^(?:memory|(?:sqlite:)?[\w./~-]+|[a-z]+:\/\/[^\s@]*)$/i;
+const STORE_VALUE =
+  /^(?:memory|(?:sqlite:)?[\w./~-]+|[a-z]+:\/\/(?:\[[\da-f:.]*\]|[\w.,%-]*)(?::\d{1,5})?(?:[/?][^\s@]*)?)$/i;
+/** A key's hash; anything else in its place may be the key itself. */
+const HASH = /^[\da-f]{64}$/i;
 
 /** Lists of group names under a name that suggests a secret; and labels of keys. */
 const isOidcRole = ([section, , name]: ConfigPath): boolean => section === "admin" && name === "roles";
@@ -204,6 +207,7 @@ export function isSecret(path: ConfigPath, value: string): boolean {
   if (SECRET_NAME.test(name) || mayHaveUserInfo(value) || isMisplaced(path, value)) return true;
   if (URL_FIELDS.has(name) && value.includes("@")) return true;
   if (path[0] === "store" && path.length === 2 && !STORE_VALUE.test(value)) return true;
+  if (path[0] === "keys" && name === "hash" && !HASH.test(value)) return true;
   if (value.length < MIN_HIDDEN_LENGTH || ADDRESS.test(value) || OPEN_SECTIONS.has(path[0] as string) || isKeyTag(path))
     return false;
   const meant = nearest(name, [...OPEN_FIELDS, "credential", "key"]);

@@ -101,6 +101,19 @@ t.test("a value one level too high, or under another name, is secret as in its r
     t.notOk(isSecret(["admin"], place), place);
 });
 
+t.test("a key in the place of its hash, and a password without the host of its database, are secret", async (t) => {
+  t.ok(isSecret(["keys", "ci", "hash"], "the-key-itself-by-mistake"));
+  t.notOk(isSecret(["keys", "ci", "hash"], "0123456789abcdef".repeat(4)));
+  t.ok(isSecret(["store", "ledger"], "postgres://user:password-53"));
+  for (const place of [
+    "postgres://host:5432/db",
+    "postgres://[::1]:5432/db?sslmode=require",
+    "redis://host",
+    "redis://host/1",
+  ])
+    t.notOk(isSecret(["store", "ledger"], place), place);
+});
+
 t.test("fields that hold no secrets are recognised, misspelt ones too", async (t) => {
   const long = "abcdefghijklmnop";
   for (const path of [
