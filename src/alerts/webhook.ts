@@ -40,6 +40,10 @@ class WebhookError extends Error {
   }
 }
 
+/** Removes the secret part of the webhook's URL, which servers may repeat in an error, before the text is cut. */
+const withoutPath = (text: string, { pathname, search }: URL): string =>
+  [pathname + search, pathname].reduce((clean, part) => (part === "/" ? clean : clean.replaceAll(part, "…")), text);
+
 /** Posts messages to a URL. HTTP_PROXY, HTTPS_PROXY and NO_PROXY are respected. */
 export class Webhook {
   private readonly agents: Agents;
@@ -76,7 +80,8 @@ export class Webhook {
   async once(url: URL, message: WebhookMessage): Promise<void> {
     const { status, text, retryAfter } = await this.send(url, Buffer.from(JSON.stringify(message)));
     if (status >= 200 && status < 300) return;
-    const responseText = text.trim() === "" ? "" : `: ${text.trim().slice(0, MAX_RESPONSE_TEXT)}`;
+    const told = withoutPath(text.trim(), url).slice(0, MAX_RESPONSE_TEXT);
+    const responseText = told === "" ? "" : `: ${told}`;
     const final = status < 500 && status !== 429 && status !== 408;
     throw new WebhookError(`${url.host} answered ${status}${responseText}`, final, retryAfter);
   }

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { isIPv6 } from "node:net";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
 import { ALL_ADDRESSES, LOOPBACK } from "../core/networks.ts";
@@ -78,14 +79,7 @@ export class ValueReader {
     else this.report({ path: ["listen"], message: address });
     this.readAdmin();
     const { listen, admin } = this.values;
-    if (
-      listen &&
-      admin &&
-      "port" in admin &&
-      listen.port !== 0 &&
-      listen.port === admin.port &&
-      listen.host === admin.host
-    )
+    if (listen && admin && "port" in admin && isSameAddress(listen, admin))
       this.report({
         path: [atPath(this.file, "admin") === undefined ? "listen" : "admin"],
         message: "listen and admin have the same address; write another port, like admin: 127.0.0.1:9090",
@@ -321,6 +315,18 @@ export function parseListenAddress(text: string): ListenAddress | string {
   if (!found || port > 65535) return 'not an address to listen on; write it like 127.0.0.1:8080, :8080 or "[::1]:8080"';
   const host = found[1]?.replaceAll(/[[\]]/g, "");
   return { host: found[2] === undefined ? "127.0.0.1" : host || ALL_ADDRESSES, port };
+}
+
+/** Reports whether only one of two listeners could listen: on all addresses there is no room for one of them. */
+function isSameAddress(one: ListenAddress, other: ListenAddress): boolean {
+  if (one.port === 0 || one.port !== other.port) return false;
+  const [first, second] = [one, other].map(({ host }) => (host === "localhost" ? "127.0.0.1" : host));
+  const hosts = new Set([first, second]);
+  return (
+    hosts.size === 1 ||
+    hosts.has(ALL_ADDRESSES) ||
+    (hosts.has("0.0.0.0") && ![...hosts].some((host) => isIPv6(host ?? "")))
+  );
 }
 
 /** Fields in which a number is a port. */

@@ -33,6 +33,10 @@ t.test("a long retry-after is respected, and the address is not logged", async (
     .post(new URL("http://127.0.0.1:1/services/canary-of-webhook"), message)
     .catch((thrown: Error) => thrown.message);
   t.equal(gone, "127.0.0.1:1 cannot be reached: ECONNREFUSED");
+  const path = "/services/canary-of-webhook?key=canary";
+  receiver.answers.splice(0, 1, { status: 404, body: `${"x".repeat(180)} Cannot POST ${path}` });
+  const repeated = await webhook.post(new URL(path, receiver.url), message).catch((thrown: Error) => thrown.message);
+  t.match(repeated, /answered 404: x+ Cannot POST …$/);
 });
 
 t.test("a stop cancels pending retries", async (t) => {

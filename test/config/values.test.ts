@@ -80,6 +80,22 @@ t.test("the two listeners cannot share an address", async (t) => {
     "error admin listen and admin have the same address; write another port, like admin: 127.0.0.1:9090",
   ]);
   t.same(read({ listen: "127.0.0.1:0", admin: "127.0.0.1:0" }).said, []);
+  const shared = (listen: string, admin: string) =>
+    read({ listen, admin }).said.some((message) => message.includes("listen and admin have the same address"));
+  for (const [listen, admin] of [
+    [":8080", "127.0.0.1:8080"],
+    ["0.0.0.0:8080", "localhost:8080"],
+    ["10.0.0.1:8080", ":8080"],
+    ["localhost:8080", "127.0.0.1:8080"],
+  ] as const)
+    t.ok(shared(listen, admin), `${listen} and ${admin}`);
+  for (const [listen, admin] of [
+    [":8080", "127.0.0.1:9090"],
+    ["[::1]:8080", "127.0.0.1:8080"],
+    ["0.0.0.0:8080", "[::1]:8080"],
+    ["10.0.0.1:8080", "127.0.0.1:8080"],
+  ] as const)
+    t.notOk(shared(listen, admin), `${listen} and ${admin}`);
 });
 
 t.test("the admin side may be a socket file or off, and should not be reachable by others", async (t) => {
