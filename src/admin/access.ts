@@ -87,10 +87,11 @@ export class Access {
    * @throws AdminError after too many wrong tokens, or the store's error where it cannot be read
    */
   async authenticate(request: IncomingMessage): Promise<AdminUser | undefined> {
-    const address = peerAddress(request.socket);
+    const peer = peerAddress(request.socket);
     // A Unix socket has no address; the permissions of its file decide who may connect.
     if (this.signInMethods.length === 0)
-      return address === "" || LOOPBACK.test(address) ? { role: "admin", who: "local", address } : undefined;
+      return peer === "" || LOOPBACK.test(peer) ? { role: "admin", who: "local", address: peer } : undefined;
+    const address = this.addressOf(request);
     const shown = bearerToken(request);
     if (shown === undefined) {
       const session = await this.session(request);
@@ -98,6 +99,11 @@ export class Access {
     }
     const role = this.dependencies.wrongTokens.check(request, this.roleOf(shown));
     return role && { role, who: role, address };
+  }
+
+  /** Returns the address of who sends a request; behind a proxy in `trust`, the one that it names. */
+  addressOf(request: IncomingMessage): string {
+    return this.dependencies.wrongTokens.addressOf(request);
   }
 
   /** Reports whether the sender of an accepted request still has access. @throws the store's error where it cannot be read */

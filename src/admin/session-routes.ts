@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import type { Log } from "../core/log.ts";
-import { peerAddress } from "../core/networks.ts";
 import { GATEWAY_VERSION } from "../core/version.ts";
 import type { Audit } from "../store/audit.ts";
 import type { Access, OidcResult } from "./access.ts";
@@ -61,7 +60,7 @@ export class SessionRoutes {
       if (cookie === undefined) throw new AdminError("signed_out", "That is not the token.");
       response.setHeader("set-cookie", cookie);
       const role = access.roleOf(token as string);
-      user = role && { role, who: role, address: peerAddress(request.socket) };
+      user = role && { role, who: role, address: access.addressOf(request) };
     } else if (method !== "GET" && method !== "HEAD")
       throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.", { allow: METHODS });
     const { role = null, who } = user ?? {};
@@ -86,11 +85,14 @@ export class SessionRoutes {
     try {
       result = await this.access.finishOidc(query, request);
     } catch (thrown) {
-      this.log.warn({ cause: formatSignInError(thrown), address: peerAddress(request.socket) }, "the sign-in failed");
+      this.log.warn(
+        { cause: formatSignInError(thrown), address: this.access.addressOf(request) },
+        "the sign-in failed",
+      );
       return redirect(response, "/?sign_in=failed", [this.access.clearLoginCookie(request)]);
     }
     const { cookies } = result;
-    const address = peerAddress(request.socket);
+    const address = this.access.addressOf(request);
     if (result.refused !== undefined) {
       this.log.warn({ who: result.who, why: result.refused, address }, "the sign-in failed");
       return redirect(response, `/?sign_in=${result.refused}`, cookies);

@@ -51,10 +51,16 @@ export class WrongTokens {
    * Returns who sends a request, as far as it is known. A Unix socket, or this machine, may be a proxy that is not in `trust`: its
    * correct tokens are never refused, as anybody behind it could lock out all others.
    */
-  private sender({ socket, headersDistinct }: IncomingMessage): { address: string; isShared: boolean } {
+  private sender(request: IncomingMessage): { address: string; isShared: boolean } {
+    const address = this.addressOf(request);
+    const isShared = address === "" || LOOPBACK.test(address) || new Networks(this.trust()).has(address);
+    return { address, isShared };
+  }
+
+  /** Returns the address of who sends a request; behind a proxy in `trust`, the one that it names. Empty for a Unix socket. */
+  addressOf({ socket, headersDistinct }: IncomingMessage): string {
     const peer = peerAddress(socket);
     const trust = new Networks(this.trust());
-    const address = trust.has(peer) ? trust.clientAddress(peer, headersDistinct["x-forwarded-for"] ?? []) : peer;
-    return { address, isShared: address === "" || LOOPBACK.test(address) || trust.has(address) };
+    return trust.has(peer) ? trust.clientAddress(peer, headersDistinct["x-forwarded-for"] ?? []) : peer;
   }
 }

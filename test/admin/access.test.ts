@@ -80,6 +80,22 @@ t.test("another token in gateway.yaml ends the sessions of the previous token at
   t.equal((await look()).status, 401);
 });
 
+t.test(
+  "the audit trail has the client's address behind a proxy in trust, and otherwise the connection's",
+  async (t) => {
+    for (const [trust, expected] of [
+      ["[127.0.0.1]", "203.0.113.9"],
+      ["[]", "127.0.0.1"],
+    ] as const) {
+      const { ask } = await startAdmin(t, `${WITH_TOKENS}trust: ${trust}\n`);
+      const headers = { ...bearer(TOKEN).headers, "x-forwarded-for": "8.8.8.8, 203.0.113.9" };
+      t.equal((await ask("POST", "/api/keys", { headers, body: { name: "ci" } })).status, 201);
+      const { body } = await ask("GET", "/api/audit?limit=1", bearer(TOKEN));
+      t.match(body, { entries: [{ action: "keys.create", address: expected }] });
+    }
+  },
+);
+
 t.test("guessing tokens is refused for a while, with the right token nevertheless", async (t) => {
   const { ask, log } = await startAdmin(t, `${WITH_TOKENS}trust: [127.0.0.1]\n`, { metrics });
   const guess = (way: "bearer" | "session", token: string, address: string) => {
