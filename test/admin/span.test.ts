@@ -12,6 +12,7 @@ t.test("the default time range is the last day; all forms of a range are accepte
   t.equal(span("since=yesterday&until=today").until, NOW - DAY / 2);
   t.equal(span("since=yesterday").since, NOW - 1.5 * DAY);
   t.equal(span("since=1790000000000").since, 1_790_000_000_000);
+  t.equal(span("since=0").since, 0);
   t.equal(span("since=2026-11-01").since, Date.UTC(2026, 10, 1));
   t.throws(() => span("since=soon"), { code: "bad_request" });
 });
