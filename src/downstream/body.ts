@@ -249,8 +249,8 @@ const emptyBody = (): GatewayError =>
 
 /** @param what the part of the body that is too large */
 export function bodyTooLarge(maxBytes: number, what = "", hint?: string): GatewayError {
-  const limit = Number((maxBytes / 2 ** 20).toFixed(2));
-  const message = `The ${what}request body is larger than ${limit} MiB.`;
+  const [size, unit] = maxBytes < 2 ** 20 ? [2 ** 10, "KiB"] : [2 ** 20, "MiB"];
+  const message = `The ${what}request body is larger than ${Number((maxBytes / size).toFixed(2))} ${unit}.`;
   return new GatewayError("body_too_large", { message, ...(hint === undefined ? {} : { hint }) });
 }
 

@@ -195,6 +195,8 @@ t.test("refuses a body over the limit by its announced length, or as soon as it 
     t.equal(error.code, "body_too_large");
     t.equal(error.message, "The request body is larger than 1 MiB.");
   }
+  const small = await refused(large, { limits: { maxBytes: 2048, idle: 5000 }, chunked: false });
+  t.equal(small.message, "The request body is larger than 2 KiB.");
   const exact = Buffer.from(`{"a":"${"x".repeat((1 << 20) - 8)}"}`);
   t.equal((await accepted(exact, { limits, chunked: true })).length, 1 << 20);
 });
