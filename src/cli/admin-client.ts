@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { readError } from "../config/load.ts";
+import { YamlSource } from "../config/positions.ts";
 import { ConfigError, type Problem } from "../config/problems.ts";
 import { resolveReferences, unresolvedReason } from "../config/secrets.ts";
+import { atPath } from "../config/tree.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { formatAddress } from "../config/units.ts";
 import { parseAdminAddress } from "../config/values.ts";
@@ -161,17 +163,7 @@ export function findAdmin(location: ConfigLocation, env: NodeJS.ProcessEnv): Adm
   const { folder } = location;
   // The bundled file is nobody's own: the folder's file is gone.
   const file = location.file === BUNDLED_CONFIG && !location.named ? join(folder, "gateway.yaml") : location.file;
-  let text = "";
-  try {
-    text = readFileSync(file, "utf8");
-  } catch {
-    // Use the default address.
-  }
-  const [, short, inBraces, below] =
-    /^admin:[ \t]*(?:["']?([^\s{#"'][^\s#"']*)|\{(?:\$\{[^}\n]*\}|[^}\n])*?\blisten:[ \t]*["']?((?:\$\{[^}\n]*\}|[^\s,}"'])+)|(?:#[^\n]*)?\n(?:[ \t]+[^\n]*\n)*?[ \t]+listen:[ \t]*["']?([^\s#"']+))/m.exec(
-      `${text}\n`,
-    ) ?? [];
-  const written = short ?? inBraces ?? below;
+  const written = writtenAdmin(file);
   if (written === undefined) {
     const fileError = readError(file);
     return { host: "127.0.0.1", port: 9090, ...(fileError && { fileError }) };
@@ -179,4 +171,27 @@ export function findAdmin(location: ConfigLocation, env: NodeJS.ProcessEnv): Adm
   const found = resolveReferences(written, env, folder);
   if (!("value" in found)) return unresolvedReason(found);
   return found.value === "off" ? undefined : parseAdminAddress(found.value, folder);
+}
+
+/** Returns the address as the file has it; undefined if it has none, or is none. */
+function writtenAdmin(file: string): string | undefined {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch {
+    return undefined;
+  }
+  const { values } = new YamlSource(file, text);
+  if (values === undefined) return guessAdmin(text);
+  const written = atPath(values, "admin", "listen") ?? atPath(values, "admin");
+  return typeof written === "string" || typeof written === "number" ? String(written) : undefined;
+}
+
+/** Finds the address in a text that is no valid YAML. */
+function guessAdmin(text: string): string | undefined {
+  const [, short, inBraces, below] =
+    /^admin:[ \t]*(?:["']?([^\s{#"'][^\s#"']*)|\{(?:\$\{[^}\n]*\}|[^}\n])*?\blisten:[ \t]*["']?((?:\$\{[^}\n]*\}|[^\s,}"'])+)|(?:#[^\n]*)?\n(?:[ \t]+[^\n]*\n)*?[ \t]+listen:[ \t]*["']?([^\s#"']+))/m.exec(
+      `${text}\n`,
+    ) ?? [];
+  return short ?? inBraces ?? below;
 }

@@ -104,6 +104,9 @@ t.test("the admin side's address can be given while the file is invalid", async 
   t.same(at('admin: { token: "${A}", listen: "127.0.0.1:${ADMIN}" }'), port(9097));
   t.same(at("admin:\n  token: $A\n  listen: 127.0.0.1:9\n"), port(9));
   t.same(at("admin: # comment\n  listen: 127.0.0.1:9\n"), port(9));
+  t.same(at("admin:\n  token: $A\n\n# where\n  listen: 127.0.0.1:9\n"), port(9));
+  t.same(at('"admin": {\n  token: $A,\n  listen: "127.0.0.1:9"\n}\n'), port(9));
+  t.same(at("x-admin: &a { listen: 127.0.0.1:9 }\nadmin: { <<: *a, token: $A }\n"), port(9));
   t.same(at("admin: { token: $A }"), port(9090));
   t.same(at("admin: unix:admin.sock"), { path: "/etc/admin.sock" });
   t.equal(at("admin: off"), undefined);
