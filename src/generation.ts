@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { DependencyContainer } from "tsyringe";
 import { servesKeyless } from "./config/keyless.ts";
@@ -12,7 +13,7 @@ import type { BufferLimits, BufferMemory } from "./core/buffer-memory.ts";
 import { Calendar } from "./core/calendar.ts";
 import type { Caller } from "./core/caller.ts";
 import type { LogField } from "./core/exchange-log.ts";
-import { Levels } from "./core/limits.ts";
+import { Levels, type LimitLevel } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { type Marketplace, PROVIDER_SHAPE, type Provider } from "./core/marketplace.ts";
 import { type Peers, topic } from "./core/peers.ts";
@@ -294,18 +295,29 @@ export class Generation {
 
   /**
    * Returns the state of all limits: of some callers, their groups, the models and the providers, and of all requests without a
-   * key, where these can come.
+   * key, where these can come. Of many in several turns, and several queries of Redis, which answers nothing else meanwhile.
    */
-  limitStatuses(callers: readonly Caller[]): Promise<LimitStatus[]> {
+  async limitStatuses(callers: readonly Caller[]): Promise<LimitStatus[]> {
     const { config, levels, limiter, marketplace, providers } = this;
+    const found = new Map<string, LimitLevel>();
+    const add = (some: readonly LimitLevel[]) => {
+      for (const level of some) found.set(level.scope, level);
+    };
+    for (let at = 0; at < callers.length; at += STATUSES) {
+      for (const caller of callers.slice(at, at + STATUSES)) add(levels.forReport(caller));
+      if (callers.length > STATUSES) await nextTurn();
+    }
     const keyless = servesKeyless(config);
-    const found = [
-      ...callers.flatMap((caller) => levels.forRequest(caller)),
-      ...levels.forRequest(undefined).filter(({ kind }) => kind !== "key" || keyless),
-      ...marketplace.models.flatMap(({ id }) => levels.model(id) ?? []),
-      ...[...providers.keys()].flatMap((name) => levels.provider(name) ?? []),
-    ];
-    return limiter.statuses([...new Map(found.map((level) => [level.scope, level])).values()]);
+    add(levels.forRequest(undefined).filter(({ kind }) => kind !== "key" || keyless));
+    add(marketplace.models.flatMap(({ id }) => levels.model(id) ?? []));
+    add([...providers.keys()].flatMap((name) => levels.provider(name) ?? []));
+    const all = [...found.values()];
+    const statuses: LimitStatus[] = [];
+    for (let at = 0; at < all.length; at += STATUSES) {
+      if (at > 0) await nextTurn();
+      for (const status of await limiter.statuses(all.slice(at, at + STATUSES))) statuses.push(status);
+    }
+    return statuses;
   }
 
   /** Number of exchanges that have begun. */
@@ -371,6 +383,8 @@ export class Generation {
 
 /** Milliseconds for a part to close. */
 const CLOSE_TIMEOUT = 5000;
+/** Limits that are read in one turn of the event loop, and in one query. */
+const STATUSES = 500;
 
 async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
   for (const { name, close } of closers.toReversed()) {

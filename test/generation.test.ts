@@ -174,6 +174,33 @@ log: { fields: [owner, tags, operation, cost_usd, user_agent] }
   });
 });
 
+t.test("the limits of many keys are read in parts, so that requests are served meanwhile", async (t) => {
+  const { gateway } = await startGateway(t, `${YAML}limits: { default: { rpm: 5 }, groups: { acme: { rpm: 9 } } }\n`);
+  const { generation } = gateway;
+  const { limiter } = generation;
+  const parts: number[] = [];
+  const statuses = limiter.statuses.bind(limiter);
+  limiter.statuses = (levels) => {
+    parts.push(levels.length);
+    return statuses(levels);
+  };
+  const callers = Array.from({ length: 1200 }, (_, n) => ({ id: `k${n}`, name: `key ${n}`, group: "acme" }));
+  let turns = 0;
+  const counting = setInterval(() => turns++, 0);
+  const found = await generation.limitStatuses(callers);
+  clearInterval(counting);
+  t.equal(found.length, 1201);
+  t.match(
+    found.find(({ kind }) => kind === "group"),
+    { name: "acme", requests: { remaining: 9 } },
+  );
+  t.same(
+    parts.map((part) => part <= 500),
+    [true, true, true],
+  );
+  t.ok(turns > 0, "timers run between the parts");
+});
+
 t.test("GET / and the preflights of clients answer without a key", async (t) => {
   const { url } = await startGateway(t, YAML);
   const root = await fetch(url);

@@ -87,6 +87,11 @@ export class Levels {
     return levels;
   }
 
+  /** Returns the levels of a request without its model, for a report on very many callers: they do not displace those of requests. */
+  forReport(caller: Caller): readonly LimitLevel[] {
+    return this.makeLevels(caller).withoutModel;
+  }
+
   /** Returns where the cost of a request counts, limited or not, as in the ledger. */
   scopes(caller: Caller | undefined, model: string, provider: string): string[] {
     return [...this.caller(caller).scopes, limitScope("model", model), limitScope("provider", provider)];
@@ -107,12 +112,17 @@ export class Levels {
   }
 
   private caller(caller: Caller | undefined): CallerLevels {
-    const id = caller?.id ?? "";
-    const group = caller?.group;
+    const { id = "", group, limits, name: label } = caller ?? {};
     const known = this.callers.get(id);
-    const limits = caller?.limits;
-    const label = caller?.name;
     if (known && known.group === group && known.limits === limits && known.label === label) return known;
+    const made = this.makeLevels(caller);
+    if (!known && this.callers.size >= MAX_CALLERS) this.callers.delete(this.callers.keys().next().value as string);
+    this.callers.set(id, made);
+    return made;
+  }
+
+  private makeLevels(caller: Caller | undefined): CallerLevels {
+    const { id = "", group, limits, name: label } = caller ?? {};
     const { groups, all = {} } = this.table;
     const key = keyLimits(this.table, id, limits);
     const groupNames = group === undefined ? [] : groupAndParents(group);
@@ -126,10 +136,7 @@ export class Levels {
       ...groupNames.map((name) => limitScope("group", name)),
       limitScope("all", ""),
     ];
-    const made = { label, group, limits, scopes, withoutModel, byModel: new Map() };
-    if (!known && this.callers.size >= MAX_CALLERS) this.callers.delete(this.callers.keys().next().value as string);
-    this.callers.set(id, made);
-    return made;
+    return { label, group, limits, scopes, withoutModel, byModel: new Map() };
   }
 }
 

@@ -117,6 +117,14 @@ t.test("a key's level has its id for counting, and its name for people", async (
   );
 });
 
+t.test("a report on very many callers does not displace the levels of requests", async (t) => {
+  const levels = new Levels({ default: { rpm: 1 } });
+  const busy = levels.forRequest(caller("busy"));
+  for (let n = 0; n < 10_001; n++) levels.forReport(caller(String(n)));
+  t.equal(levels.forRequest(caller("busy")), busy);
+  t.same(levels.forReport(caller("busy")), busy);
+});
+
 t.test("the levels of the callers that were seen last are kept, however many there are", async (t) => {
   const levels = new Levels({ default: { rpm: 1 } });
   const first = levels.forRequest(caller("first"));

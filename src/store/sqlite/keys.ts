@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { SQLInputValue, StatementSync } from "node:sqlite";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { MaybePromise } from "../../core/plugin.ts";
 import {
   CachedKeys,
@@ -21,6 +22,8 @@ const POLL_INTERVAL = 100;
 const WATCH_INTERVAL = 250;
 /** Milliseconds without a query after the store has failed: each may block the event loop. */
 const PAUSE = 250;
+/** Keys that are read in one turn. */
+const PAGE = 1000;
 
 /**
  * Keys in SQLite, besides those of gateway.yaml. `find` is synchronous: about a microsecond for a cached key. Changes by other
@@ -90,9 +93,16 @@ export class SqliteKeys extends CachedKeys {
     return this.change(() => (any.get() ? undefined : this.insert({ name: "first" }).key));
   }
 
+  /** Reads many keys in several turns of the event loop. */
   override async list(): Promise<KeyRecord[]> {
-    const rows = this.database.prepare("select * from key order by rowid").all();
-    return [...this.fileRecords, ...rows.map(rowToKeyRecord)];
+    const records = [...this.fileRecords];
+    const page = this.database.prepare("select rowid as place, * from key where rowid > ? order by rowid limit ?");
+    for (let after = 0; ; await nextTurn()) {
+      const rows = page.all(after, PAGE);
+      for (const row of rows) records.push(rowToKeyRecord(row));
+      if (rows.length < PAGE) return records;
+      after = Number(rows.at(-1)?.["place"]);
+    }
   }
 
   override async show(idOrName: string): Promise<KeyRecord | undefined> {

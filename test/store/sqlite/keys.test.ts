@@ -47,6 +47,21 @@ function counting(database: SqliteDatabase) {
   return asked;
 }
 
+t.test("very many keys are listed completely, in the order of their creation", async (t) => {
+  const { database, keys } = open(t);
+  const insert = database.prepare("insert into key (hash, id, name, created) values (?, ?, ?, ?)");
+  const names = Array.from({ length: 2000 }, (_, n) => `key ${n}`);
+  database.transaction(() => {
+    for (const [n, name] of names.entries()) insert.run(hash("sha256", name), `id${n}`, name, n);
+  });
+  t.same(
+    (await keys.list()).map(({ name }) => name),
+    names,
+  );
+  await keys.create({ name: "last" });
+  t.equal((await keys.list()).at(-1)?.name, "last");
+});
+
 t.test("a created key is found at once, and stored as its hash only", async (t) => {
   const { keys, path, database } = open(t);
   const { key, record } = await keys.create({ name: "reports", models: ["fast"], expires: 4_000_000_000_000 });
