@@ -26,6 +26,7 @@ import { Downstream, type ServerLimits } from "./downstream/server.ts";
 import type { StopTimeouts } from "./downstream/server-stop.ts";
 import { CONVERSATIONS_TOPIC, COUNTED_TOPIC, Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
 import { LatePrices } from "./late-prices.ts";
+import { type ConfigPlace, isStillOnDisk, type LoadedConfig, loadWithExtensions } from "./loaded-config.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
@@ -41,7 +42,6 @@ import { FormattedError, formatError } from "./text/format-error.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
 import { UpstreamResources } from "./upstream-resources.ts";
-import { type ConfigPlace, isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "./vocabulary.ts";
 import { askKnownStore } from "./workers/known-store.ts";
 import { shareWrongKeys } from "./workers/shared-wrong-keys.ts";
 
@@ -143,7 +143,7 @@ export class Gateway {
 
   /** @throws ConfigError, PluginError, or the system's error for a file or port; everything is closed then */
   static async start(options: GatewayOptions): Promise<Gateway> {
-    const gateway = await Gateway.open(await loadWithVocabulary(options), options.log);
+    const gateway = await Gateway.open(await loadWithExtensions(options), options.log);
     try {
       await gateway.listen(gateway.config.listen);
       return gateway;
@@ -159,7 +159,7 @@ export class Gateway {
    */
   static async open(loaded: LoadedConfig, log: Log, options: OpenOptions = {}): Promise<Gateway> {
     const { processes = 1, peers, pools, started = loaded.config } = options;
-    const { vocabulary } = loaded;
+    const { extensions } = loaded;
     const config = withStartSettings(loaded.config, started);
     const warn = ledgerWarner(log);
     const others = async () => {
@@ -184,7 +184,7 @@ export class Gateway {
       // The first requests wait for anything that takes longer, like the journals of crashed processes.
       await withTimeout(SPEND_TIMEOUT, limiter.prepare(budgetPeriods(config.limits))).catch(() => {});
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
-      const carried = new UpstreamResources(vocabulary.protocolList, pools);
+      const carried = new UpstreamResources(extensions.protocolList, pools);
       const process = processContainer({ log });
       const lasting = { started, stores, prices, carried, limiter, process, log, processes, peers };
       const shared = { ...lasting, metrics: new ProcessMetrics(log) };
@@ -495,16 +495,16 @@ export class Gateway {
   /** @param text the file's content, if it has been read already */
   private loadAgain(text?: string): Promise<LoadedConfig> {
     const { file, folder } = this.config;
-    return loadWithVocabulary({ file, folder, env: this.loaded.env, text });
+    return loadWithExtensions({ file, folder, env: this.loaded.env, text });
   }
 
   private changes(next: LoadedConfig): Change[] {
-    const code = { before: codeVersions(this.plugins), after: codeVersions(next.vocabulary.classes) };
+    const code = { before: codeVersions(this.plugins), after: codeVersions(next.extensions.classes) };
     return compareConfigs(this.loaded.config, next.config, code);
   }
 
-  private restart({ config, vocabulary }: LoadedConfig): string[] {
-    return [...restartSections(compareConfigs(this.config, config)), ...packagesToRestart(vocabulary.classes)];
+  private restart({ config, extensions }: LoadedConfig): string[] {
+    return [...restartSections(compareConfigs(this.config, config)), ...packagesToRestart(extensions.classes)];
   }
 
   private async envelopesOf({ envelopes: { key } }: Config): Promise<Envelopes> {
@@ -517,14 +517,14 @@ export class Gateway {
 const SPEND_TIMEOUT = 1000;
 
 async function buildGeneration(
-  { config: written, vocabulary }: LoadedConfig,
+  { config: written, extensions }: LoadedConfig,
   envelopes: Envelopes,
   { started, stores, prices, peers, metrics, ...lasting }: SharedParts,
   former?: Generation,
 ): Promise<Generation> {
   const config = withStartSettings(written, started);
   const { keys, keptValues, ledger, owners } = stores;
-  const { protocolList: protocols, classes } = vocabulary;
+  const { protocolList: protocols, classes } = extensions;
   const parts = { config, protocols, classes, keys, values: keptValues, ledger, owners, envelopes, former, ...lasting };
   const observed = { observer: metrics.pluginTimes, rates: metrics.providerRates };
   const generation = await Generation.build({ ...parts, ...observed, ...(peers && { peers }) });

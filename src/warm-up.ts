@@ -8,9 +8,9 @@ import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { JsonLog, type Log } from "./core/log.ts";
 import { Gateway } from "./gateway.ts";
+import { loadWithExtensions } from "./loaded-config.ts";
 import { promClient } from "./metrics/families.ts";
 import { Pools } from "./upstream/http1/pools.ts";
-import { loadWithVocabulary } from "./vocabulary.ts";
 import { isWhole, WarmUpProvider } from "./warm-up-provider.ts";
 
 /** The configuration of the warm-up: a gateway in front of recorded answers, and its requests. */
@@ -134,7 +134,7 @@ export class WarmUp {
     for (let i = 0; i < GATEWAYS; i++) {
       // No proxy of the environment: the provider is in this process.
       const pools = new Pools({ environment: {} });
-      const gateway = await Gateway.open(await loadWithVocabulary({ file, folder, env }), log, { pools });
+      const gateway = await Gateway.open(await loadWithExtensions({ file, folder, env }), log, { pools });
       this.gateways.push(gateway);
       await gateway.listen(gateway.config.listen);
     }

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../src/config/load.ts";
-import { buildVocabulary } from "../src/vocabulary.ts";
+import { findExtensions } from "../src/loaded-config.ts";
 import { asking } from "./support/gateway.ts";
 import { startPair } from "./support/nginx.ts";
 import { startProcess } from "./support/process.ts";
@@ -25,7 +25,7 @@ async function checked(yaml: string, env: NodeJS.ProcessEnv = {}) {
   const folder = mkdtempSync(join(tmpdir(), "gateway-deploy-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "gateway.yaml"), yaml);
-  return loadConfig(join(folder, "gateway.yaml"), await buildVocabulary(folder), env, folder);
+  return loadConfig(join(folder, "gateway.yaml"), await findExtensions(folder), env, folder);
 }
 
 t.test(

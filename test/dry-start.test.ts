@@ -3,8 +3,8 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { loadConfig } from "../src/config/load.ts";
 import { dryStartPlugins } from "../src/dry-start.ts";
+import { findExtensions } from "../src/loaded-config.ts";
 import type { PluginProblem } from "../src/loader/problems.ts";
-import { buildVocabulary } from "../src/vocabulary.ts";
 import { folder } from "./loader/folder.ts";
 
 const YAML = `providers: { demo: { url: "demo:" }, off: { url: "https://off.test/v1", credential: $GONE, protocol: openai-chat } }
@@ -13,7 +13,7 @@ models: { echo: { targets: [demo:echo] }, gone: { targets: [off:x] } }
 
 async function rehearsed(t: Test, files: Record<string, string>): Promise<{ problems: PluginProblem[]; own: string }> {
   const own = folder(t, files);
-  const known = await buildVocabulary(own);
+  const known = await findExtensions(own);
   const problems = await dryStartPlugins(await loadConfig(join(own, "gateway.yaml"), known, {}), known);
   return { problems: problems.map((problem) => ({ ...problem, file: problem.file.slice(own.length + 1) })), own };
 }

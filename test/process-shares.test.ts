@@ -2,9 +2,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { Gateway } from "../src/gateway.ts";
+import { loadWithExtensions } from "../src/loaded-config.ts";
 import { admissionShare, retryShare } from "../src/process-shares.ts";
 import { MemoryLog } from "../src/testing/memory-log.ts";
-import { loadWithVocabulary } from "../src/vocabulary.ts";
 
 const YAML = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo] } }
@@ -15,7 +15,7 @@ t.test("several processes share the memory for bodies and answers, each with eno
   const file = join(t.testdir(), "gateway.yaml");
   const limits = async (processes: number, memory: string) => {
     writeFileSync(file, `store: { ledger: 'sqlite::memory:' }\n${YAML}${memory}`);
-    const gateway = await Gateway.open(await loadWithVocabulary({ file, env: {} }), new MemoryLog(), { processes });
+    const gateway = await Gateway.open(await loadWithExtensions({ file, env: {} }), new MemoryLog(), { processes });
     const { generation } = gateway;
     const answers = Reflect.get(generation.upstreams, "options").answers.limits;
     await gateway.stop({ drain: 0 });

@@ -1,16 +1,16 @@
 import t from "tap";
 import { parse } from "yaml";
+import { findExtensions } from "../src/loaded-config.ts";
 import { loadVendors, type Vendor } from "../src/loader/vendors.ts";
 import { Catalogue } from "../src/prices/catalogue.ts";
 import { fileFromOffers, formatGatewayFile, priceAndContext } from "../src/setup/gateway-file.ts";
 import { listModels } from "../src/setup/listing.ts";
 import { queryOffers } from "../src/setup/offers.ts";
-import { buildVocabulary } from "../src/vocabulary.ts";
 import { connectProxy } from "./support/connect-proxy.ts";
 import { freePort } from "./support/free-port.ts";
 import { json, startVendor } from "./support/vendor.ts";
 
-const { protocolList, protocols } = await buildVocabulary(".");
+const { protocolList, protocols } = await findExtensions(".");
 const [chat, messages, gemini] = ["openai-chat", "anthropic-messages", "gemini"].map((name) => {
   const protocol = protocolList.find((each) => each.name === name);
   if (!protocol) throw new Error(name);

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { loadConfig } from "../config/load.ts";
-import type { Vocabulary } from "../config/plugins.ts";
+import type { Extensions } from "../config/plugins.ts";
 import { ConfigError, displayPath, formatProblem, offNotice, type Problem } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
@@ -19,7 +19,7 @@ export async function runCheck(
   args: readonly string[],
   io: Terminal,
   file: string,
-  vocabulary: Vocabulary,
+  extensions: Extensions,
   rehearse: (config: Config) => Promise<PluginProblem[]>,
   doubts: (config: Config) => Promise<Problem[]>,
 ): Promise<number> {
@@ -27,7 +27,7 @@ export async function runCheck(
   const name = displayPath(file, io.folder);
   if (!existsSync(file)) throw new UsageError(`there is no file ${name}`);
   try {
-    const config = await loadConfig(file, vocabulary, io.env);
+    const config = await loadConfig(file, extensions, io.env);
     const found = await rehearse(config);
     if (found.length > 0) throw new ConfigError(found.map(toProblem));
     const warnings = [...config.warnings, ...(await doubts(config))];

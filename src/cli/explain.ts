@@ -16,6 +16,7 @@ import { NullLog } from "../dry-start.ts";
 import type { ExplainedStep, ExplainedTarget, Explanation } from "../explain.ts";
 import { explainExchange } from "../explain.ts";
 import { Generation } from "../generation.ts";
+import type { LoadedConfig } from "../loaded-config.ts";
 import type { KeyRecord, Keys } from "../store/keys.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectToRead, type Stores } from "../store/open.ts";
@@ -24,7 +25,6 @@ import { UsageError } from "../text/format-error.ts";
 import { formatCost, groupDigits } from "../text/table.ts";
 import { Envelopes } from "../translation/envelope.ts";
 import { UpstreamResources } from "../upstream-resources.ts";
-import type { LoadedConfig } from "../vocabulary.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { scan } from "../wire/json.ts";
 import { Query } from "../wire/query.ts";
@@ -159,7 +159,7 @@ async function findKey(idOrSecret: string | undefined, { keys }: Stores): Promis
 
 /** Builds everything that serves requests, except a listener. */
 function buildDryGeneration(
-  { config, vocabulary }: LoadedConfig,
+  { config, extensions }: LoadedConfig,
   stores: Stores,
   record: KeyRecord,
 ): Promise<Generation> {
@@ -169,8 +169,8 @@ function buildDryGeneration(
   const keys = Object.assign(Object.create(stores.keys) as Keys, { find });
   return Generation.build({
     config,
-    protocols: vocabulary.protocolList,
-    classes: vocabulary.classes,
+    protocols: extensions.protocolList,
+    classes: extensions.classes,
     process: processContainer({ log }),
     keys,
     values: keptValues,
@@ -178,7 +178,7 @@ function buildDryGeneration(
     limiter: new MemoryLimiter(spendSince(ledger), new Calendar(config.timezone), () => {}),
     owners,
     envelopes: new Envelopes(config.envelopes.key),
-    carried: new UpstreamResources(vocabulary.protocolList),
+    carried: new UpstreamResources(extensions.protocolList),
     log,
     dry: true,
   });

@@ -7,6 +7,7 @@ import { suggestion } from "../config/suggest.ts";
 import type { Config } from "../config/types.ts";
 import { fileProblem } from "../core/file-problem.ts";
 import { compileGlob } from "../core/glob.ts";
+import { findExtensions } from "../loaded-config.ts";
 import { loadVendors } from "../loader/vendors.ts";
 import { Catalogue } from "../prices/catalogue.ts";
 import { fileFromOffers, formatGatewayFile, type NewFile } from "../setup/gateway-file.ts";
@@ -15,7 +16,6 @@ import { type ModelOffer, queryOffers, type VendorOffer } from "../setup/offers.
 import { openStores, runWithStores } from "../store/open.ts";
 import { UsageError } from "../text/format-error.ts";
 import { countNoun, formatTable, groupDigits, numberColumns } from "../text/table.ts";
-import { buildVocabulary } from "../vocabulary.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
 import { curlLines, trialModels } from "./first-request.ts";
@@ -148,7 +148,7 @@ async function fromEnvironment(
   print: (line: string) => void,
   ask: Prompt,
 ): Promise<NewConfig> {
-  const { protocolList } = await buildVocabulary(io.folder);
+  const { protocolList } = await findExtensions(io.folder);
   const vendors = loadVendors();
   const offers = await queryOffers(vendors, protocolList, io.env, (sellers) => Catalogue.for(sellers));
   if (offers.length === 0) {
@@ -252,7 +252,7 @@ async function fromImport(kind: string, named: string, io: Terminal): Promise<Ne
 async function checkFile(file: string, io: Terminal): Promise<{ config?: Config; problems: string[] }> {
   const folder = dirname(file);
   try {
-    return { config: await loadConfig(file, await buildVocabulary(folder), io.env, folder), problems: [] };
+    return { config: await loadConfig(file, await findExtensions(folder), io.env, folder), problems: [] };
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
     return { problems: [thrown.message] };

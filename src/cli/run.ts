@@ -18,12 +18,12 @@ import { GATEWAY_VERSION } from "../core/version.ts";
 import { stopAfterCrash } from "../crash.ts";
 import { inheritedSocket } from "../downstream/listener.ts";
 import { Gateway } from "../gateway.ts";
+import { type LoadedConfig, loadWithExtensions } from "../loaded-config.ts";
 import { priceWarnings } from "../marketplace/price-warnings.ts";
 import { configSources, FileWatch } from "../reloads.ts";
 import { connectStores, runWithStores } from "../store/open.ts";
 import { loadOrCreateSecret } from "../store/secret.ts";
 import { printError } from "../text/format-error.ts";
-import { type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
 import { cliAuthor, watchAuthor } from "./author.ts";
@@ -54,7 +54,7 @@ export async function runGateway(
   const deliverSignals = deferSignals();
   let lost = false;
   try {
-    const loaded = await loadWithVocabulary({ ...place, env: io.env });
+    const loaded = await loadWithExtensions({ ...place, env: io.env });
     const { config } = loaded;
     log.level = config.log.level;
     let started: Gateway | Primary | undefined;
@@ -96,10 +96,10 @@ export async function runGateway(
 }
 
 /** Stops the gateway after an uncaught error. There is none yet during the start, when plugins may already have timers. */
-function watchForCrashes(gateway: () => Gateway | Primary | undefined, { vocabulary }: LoadedConfig, log: JsonLog) {
+function watchForCrashes(gateway: () => Gateway | Primary | undefined, { extensions }: LoadedConfig, log: JsonLog) {
   const crashable = {
     get plugins() {
-      return gateway()?.plugins ?? vocabulary.classes;
+      return gateway()?.plugins ?? extensions.classes;
     },
     fail: async () => gateway()?.fail(),
   };

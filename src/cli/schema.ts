@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { z } from "zod";
-import type { Vocabulary } from "../config/plugins.ts";
+import type { Extensions } from "../config/plugins.ts";
 import { FileSchema } from "../config/schema.ts";
 import { thrownMessage } from "../core/errors.ts";
 import { fileProblem } from "../core/file-problem.ts";
@@ -10,9 +10,9 @@ import { parseVerbArguments, type Terminal } from "./verb.ts";
 type Json = z.core.JSONSchema.BaseSchema;
 
 /** Prints the JSON Schema of gateway.yaml with the options of existing plugins. Exit codes: 0, 1 cannot be written. */
-export async function runSchema(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
+export async function runSchema(args: readonly string[], io: Terminal, extensions: Extensions): Promise<number> {
   const [file] = parseVerbArguments(args, { json: { type: "boolean" } }, 1).positionals;
-  const text = JSON.stringify(await editorSchema(vocabulary, io), null, 1);
+  const text = JSON.stringify(await editorSchema(extensions, io), null, 1);
   // npm prints its own lines before ours; a file given as argument contains none of them. It is for editors: not indented.
   if (file === undefined) io.out(text);
   else return writeSchema(resolve(io.folder, file), `${text.replace(/^ +/gm, "")}\n`, io);
@@ -29,27 +29,27 @@ function writeSchema(file: string, text: string, io: Terminal): number {
   }
 }
 
-async function editorSchema(vocabulary: Vocabulary, io: Terminal): Promise<Json> {
-  const protocols = [...vocabulary.protocols.keys()];
+async function editorSchema(extensions: Extensions, io: Terminal): Promise<Json> {
+  const protocols = [...extensions.protocols.keys()];
   const schema: Json = z.toJSONSchema(FileSchema, {
     io: "input",
     override: ({ jsonSchema }) => {
-      if (jsonSchema["vocabulary"] === "protocols") jsonSchema.enum = protocols;
-      delete jsonSchema["vocabulary"];
+      if (jsonSchema["extensions"] === "protocols") jsonSchema.enum = protocols;
+      delete jsonSchema["extensions"];
     },
   });
   schema.title = "gateway.yaml";
   schema.patternProperties = { "^x-": {} };
   const plugins = schema.properties?.["plugins"];
-  if (typeof plugins === "object") plugins.properties = await pluginOptions(vocabulary, io);
+  if (typeof plugins === "object") plugins.properties = await pluginOptions(extensions, io);
   return schema;
 }
 
-async function pluginOptions(vocabulary: Vocabulary, io: Terminal): Promise<Record<string, Json>> {
+async function pluginOptions(extensions: Extensions, io: Terminal): Promise<Record<string, Json>> {
   const each: Record<string, Json> = {};
-  for (const name of vocabulary.plugins.toSorted()) {
+  for (const name of extensions.plugins.toSorted()) {
     try {
-      const plugin = await vocabulary.plugin(name, undefined, io.folder);
+      const plugin = await extensions.plugin(name, undefined, io.folder);
       if (plugin) each[name] = pluginSchema(plugin.options);
     } catch (thrown) {
       io.err(`left out plugin "${name}": ${thrownMessage(thrown)}`);

@@ -44,8 +44,8 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     ...(await import("./help/doctor.ts")),
     async run(args, io, location) {
       const { runDoctor } = await import("./doctor.ts");
-      const { config, vocabulary } = await loadGateway(location, io);
-      return runDoctor(args, io, config, vocabulary.protocolList);
+      const { config, extensions } = await loadGateway(location, io);
+      return runDoctor(args, io, config, extensions.protocolList);
     },
   }),
   alerts: async () => ({
@@ -151,7 +151,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   schema: async () => ({
     ...(await import("./help/schema.ts")),
     run: async (args, io, location) =>
-      (await import("./schema.ts")).runSchema(args, io, await loadVocabulary(location.folder)),
+      (await import("./schema.ts")).runSchema(args, io, await loadExtensions(location.folder)),
   }),
 };
 
@@ -216,10 +216,10 @@ async function runStore(args: string[], io: Terminal, location: ConfigLocation):
 const configuredAdmin = async (location: ConfigLocation, io: Terminal) =>
   (await import("./admin-client.ts")).findAdmin(location, io.env);
 
-const loadVocabulary = async (folder: string) => (await import("../vocabulary.ts")).buildVocabulary(folder);
+const loadExtensions = async (folder: string) => (await import("../loaded-config.ts")).findExtensions(folder);
 
 const loadGateway = async (location: ConfigLocation, io: Terminal) =>
-  (await import("../vocabulary.ts")).loadWithVocabulary({ ...location, env: io.env });
+  (await import("../loaded-config.ts")).loadWithExtensions({ ...location, env: io.env });
 
 const loadVerbConfig = async (location: ConfigLocation, io: Terminal): Promise<Config> =>
   (await loadGateway(location, io)).config;
@@ -320,14 +320,14 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     import("../marketplace/price-warnings.ts"),
   ]);
   const { file } = takeConfigFile(args, io, location);
-  const vocabulary = await loadVocabulary(dirname(file));
+  const extensions = await loadExtensions(dirname(file));
   const doubts = async (config: Config) => [
     ...(await storeWarnings(config)),
     ...(await leftBehindWarnings(config)),
     ...(await doubleCountErrors(config)),
     ...(await signInWarnings(config)),
-    ...addressWarnings(config, vocabulary.protocolList),
+    ...addressWarnings(config, extensions.protocolList),
     ...(await priceWarnings(config)),
   ];
-  return check.runCheck(args, io, file, vocabulary, (config) => dryStartPlugins(config, vocabulary), doubts);
+  return check.runCheck(args, io, file, extensions, (config) => dryStartPlugins(config, extensions), doubts);
 }

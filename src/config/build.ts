@@ -3,7 +3,7 @@ import type { LimitTable } from "../core/limits.ts";
 import type { Price } from "../core/price.ts";
 import { dropUndefined, omit } from "../wire/values.ts";
 import { healthLimits } from "./health.ts";
-import type { Vocabulary } from "./plugins.ts";
+import type { Extensions } from "./plugins.ts";
 import { AdminSchema } from "./schema/admin.ts";
 import { type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import type {
@@ -108,7 +108,7 @@ type DefaultPath = { path: string; protocol?: string; serve?: string };
 type PathEntry = GatewayFile["paths"][string];
 
 /** Returns the default paths, with the file's changes to them, and the file's own paths. */
-export function configuredPaths(file: GatewayFile, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
+export function configuredPaths(file: GatewayFile, protocols: Extensions["protocols"]): ConfiguredPath[] {
   const usual = defaultPaths(protocols);
   const own = Object.entries(file.paths).filter(([path]) => !usual.some((each) => each.path === path));
   return [
@@ -118,12 +118,12 @@ export function configuredPaths(file: GatewayFile, protocols: Vocabulary["protoc
 }
 
 /** Returns the default paths that the file removes. */
-export function removedPaths(file: GatewayFile, protocols: Vocabulary["protocols"]): string[] {
+export function removedPaths(file: GatewayFile, protocols: Extensions["protocols"]): string[] {
   const usual = defaultPaths(protocols);
   return usual.filter((each) => effectiveEntry(each, usual, file.paths)?.[1] === "off").map(({ path }) => path);
 }
 
-const defaultPaths = (protocols: Vocabulary["protocols"]): DefaultPath[] => [
+const defaultPaths = (protocols: Extensions["protocols"]): DefaultPath[] => [
   ...[...protocols].flatMap(([protocol, { paths }]) => paths.map((path) => ({ path, protocol }))),
   ...Object.entries(SERVED_PATHS).map(([path, serve]) => ({ path, serve })),
 ];

@@ -19,7 +19,7 @@ import {
 import { allowedValues, explainIssues } from "./issues.ts";
 import { checkBudgets, checkLimitSharing, checkLimits, configuredBudgets } from "./limits.ts";
 import { checkNames } from "./names.ts";
-import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
+import { type Chains, checkPlugins, type Extensions, type ListedPlugins } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
 import {
   ConfigError,
@@ -43,7 +43,7 @@ import { type ConfigValues, ValueReader } from "./values.ts";
  */
 export async function loadConfig(
   file: string,
-  vocabulary: Vocabulary,
+  extensions: Extensions,
   env: NodeJS.ProcessEnv = process.env,
   folder = dirname(resolve(file)),
   written?: string,
@@ -63,14 +63,14 @@ export async function loadConfig(
   if (!shape.success) explainIssues(shape.error.issues, FileSchema, values).forEach(report);
   const named = namedChains(values);
   const chains: Chains = new Map([...named, ...inlineChains(values)]);
-  const protocols = [...vocabulary.protocols.keys()];
-  checkNames(values, vocabulary.protocols, [...named.keys()], report);
+  const protocols = [...extensions.protocols.keys()];
+  checkNames(values, extensions.protocols, [...named.keys()], report);
   checkIneffective(values, report);
   const reading = new ValueReader(values, env, folder, report);
   const served = Object.entries(SERVED_PATHS).flatMap(([path, plugin]) =>
     usesDefaultPlugin(atPath(values, "paths", path)) ? plugin : [],
   );
-  const { plugins, loaded } = await checkPlugins(values, chains, served, vocabulary, {
+  const { plugins, loaded } = await checkPlugins(values, chains, served, extensions, {
     env,
     folder,
     report,
@@ -81,10 +81,10 @@ export async function loadConfig(
     return schema ? allowedValues(schema, path) : [];
   });
 
-  const paths = shape.success ? build.configuredPaths(shape.data, vocabulary.protocols) : [];
+  const paths = shape.success ? build.configuredPaths(shape.data, extensions.protocols) : [];
   if (shape.success && findings.every(({ severity }) => severity === "warning"))
     checkChains(paths, chains, loaded, report);
-  if (shape.success) checkSections(shape.data, { values, reading, paths, chains, vocabulary, report });
+  if (shape.success) checkSections(shape.data, { values, reading, paths, chains, extensions, report });
 
   await nextTurn();
   const problems = sortProblems([...source.problems, ...findings.map((finding) => source.locate(finding))]);
@@ -97,7 +97,7 @@ export async function loadConfig(
     plugins,
     chains: new Map([...chains].map(([name, chain]) => [name, chain.plugins])),
     paths,
-    pathsOff: build.removedPaths(shape.data, vocabulary.protocols),
+    pathsOff: build.removedPaths(shape.data, extensions.protocols),
     written: fileEntries(values),
     notices: problems.map((problem) => problem.message),
     warnings: problems,
@@ -112,14 +112,14 @@ function checkSections(
     reading,
     paths,
     chains,
-    vocabulary,
+    extensions,
     report,
   }: {
     values: YamlValue;
     reading: ValueReader;
     paths: Config["paths"];
     chains: Chains;
-    vocabulary: Vocabulary;
+    extensions: Extensions;
     report: Report;
   },
 ): void {
@@ -129,7 +129,7 @@ function checkSections(
   checkTimeouts(file, values, report);
   checkSizes(file, values, report);
   checkOutputLimits(file, report);
-  checkKeyPaths(file, paths, (name) => vocabulary.protocols.get(name)?.storedResponses !== undefined, report);
+  checkKeyPaths(file, paths, (name) => extensions.protocols.get(name)?.storedResponses !== undefined, report);
   checkLimits(file, paths, chains, report);
   const { store: { ledger } = {}, limits: counting } = reading.values;
   checkLimitSharing(file, { ledger, limits: counting }, report);

@@ -10,8 +10,8 @@ import { atPath, entries, items, type YamlValue } from "./tree.ts";
 import type { ConfiguredPlugin } from "./types.ts";
 import { parseDuration } from "./units.ts";
 
-/** What only the running gateway knows: the existing protocols and plugins. */
-export interface Vocabulary {
+/** The protocols and plugins that exist: only the running gateway knows them. */
+export interface Extensions {
   /** Protocols by name, with the default paths of each, and whether it has stored responses below them. */
   protocols: ReadonlyMap<string, { paths: readonly string[]; storedResponses?: unknown }>;
   /**
@@ -64,13 +64,13 @@ export async function checkPlugins(
   file: YamlValue,
   chains: Chains,
   served: readonly string[],
-  vocabulary: Vocabulary,
+  extensions: Extensions,
   context: PluginContext,
 ): Promise<{ plugins: Map<string, ConfiguredPlugin>; loaded: Map<string, KnownPlugin> }> {
   const { folder, report } = context;
   const mentions = pluginMentions(file, chains, served);
   const withFile = entries(atPath(file, "plugins")).flatMap(([name, entry]) => (atPath(entry, "from") ? [name] : []));
-  const known = [...new Set([...vocabulary.plugins, ...withFile])];
+  const known = [...new Set([...extensions.plugins, ...withFile])];
   const plugins = new Map<string, ConfiguredPlugin>();
   const loaded = new Map<string, KnownPlugin>();
   const check = async (name: string, paths: readonly ConfigPath[]) => {
@@ -78,7 +78,7 @@ export async function checkPlugins(
     const from = typeof written === "string" ? written : undefined;
     const path: ConfigPath = from === undefined ? (paths[0] ?? []) : ["plugins", name, "from"];
     try {
-      const found = await vocabulary.plugin(name, from, folder);
+      const found = await extensions.plugin(name, from, folder);
       if (!found)
         for (const path of paths)
           report({ path, key: path[0] === "plugins", message: unknownNameMessage("plugin", name, known) });

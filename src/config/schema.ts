@@ -18,7 +18,7 @@ import {
 } from "./schema/server.ts";
 import { parseRetention } from "./units.ts";
 
-// The schema of gateway.yaml. Descriptions are shown by editors; `vocabulary` marks fields whose values only the running gateway
+// The schema of gateway.yaml. Descriptions are shown by editors; `extensions` marks fields whose values only the running gateway
 // knows. Names of providers, models, chains and plugins are checked in names.ts, secrets and addresses in values.ts.
 
 const PluginSchema = z

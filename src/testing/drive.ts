@@ -5,11 +5,11 @@ import type { Exchange, Outcome } from "../core/exchange.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { Gateway } from "../gateway.ts";
+import { findExtensions, type LoadedExtensions } from "../loaded-config.ts";
 import { phasesOf } from "../loader/methods.ts";
 import type { LedgerEntry } from "../store/ledger.ts";
 import { isTranslatable } from "../translation/codec.ts";
 import { Pools } from "../upstream/http1/pools.ts";
-import { buildVocabulary, type LoadedVocabulary } from "../vocabulary.ts";
 import {
   type ClientResponse,
   encodeTest,
@@ -95,25 +95,25 @@ export async function drive(Class: PluginClass, driving: DriveOptions = {}): Pro
   const { folder = process.cwd(), env = {} } = driving;
   const name = driving.name ?? kebabName(Class);
   const marks: Marks = { exchanges: new Map(), names: new WeakMap() };
-  const vocabulary = await buildVocabulary(folder);
+  const extensions = await findExtensions(folder);
   const own = new Map<string, PluginClass>([[name, Class], ...observerPlugins(marks)]);
   const config = await loadConfig(
     join(folder, "gateway.yaml"),
-    withTestPlugins(vocabulary, own),
+    withTestPlugins(extensions, own),
     env,
     folder,
-    gatewayYaml(name, Class, driving, vocabulary.protocolList),
+    gatewayYaml(name, Class, driving, extensions.protocolList),
   );
   const log = new MemoryLog();
   const parts: TestResponders = new Map();
-  const provider = new ScriptedProvider(vocabulary.protocolList, parts);
+  const provider = new ScriptedProvider(extensions.protocolList, parts);
   const pools = new Pools({ environment: {}, connectInProcess: () => provider.connect() });
-  const gateway = await Gateway.open({ config, vocabulary, env }, log, { pools });
+  const gateway = await Gateway.open({ config, extensions, env }, log, { pools });
   return new DrivenGateway(
     gateway,
     log,
     name,
-    new Map(vocabulary.protocolList.map((each) => [each.name, each])),
+    new Map(extensions.protocolList.map((each) => [each.name, each])),
     parts,
     marks.exchanges,
   );
@@ -250,18 +250,18 @@ function resultOf({
 const kebabName = (Class: PluginClass): string =>
   (Class as { name?: string }).name?.replaceAll(/(?<=[a-z0-9])(?=[A-Z])/g, "-").toLowerCase() || "plugin";
 
-/** Adds plugins under test to the vocabulary, as they have no file. */
-function withTestPlugins(vocabulary: LoadedVocabulary, own: ReadonlyMap<string, PluginClass>): LoadedVocabulary {
-  const { plugin } = vocabulary;
-  vocabulary.plugin = async (name, from, folder) => {
+/** Adds plugins under test to the extensions, as they have no file. */
+function withTestPlugins(extensions: LoadedExtensions, own: ReadonlyMap<string, PluginClass>): LoadedExtensions {
+  const { plugin } = extensions;
+  extensions.plugin = async (name, from, folder) => {
     const Class = own.get(name);
-    if (!Class) return plugin.call(vocabulary, name, from, folder);
-    vocabulary.classes.set(name, { file: `the test of ${name}`, Class });
+    if (!Class) return plugin.call(extensions, name, from, folder);
+    extensions.classes.set(name, { file: `the test of ${name}`, Class });
     const { options, after, before, twice } = Class;
     const placed = { ...(after && { after }), ...(before && { before }), ...(twice && { twice }) };
     return { options, phases: phasesOf(Class), ...placed };
   };
-  return vocabulary;
+  return extensions;
 }
 
 /**

@@ -4,8 +4,8 @@ import type { QuestionHandlers } from "../core/peers.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { stopAfterCrash } from "../crash.ts";
 import { Gateway } from "../gateway.ts";
+import { loadWithExtensions } from "../loaded-config.ts";
 import { formatError } from "../text/format-error.ts";
-import { loadWithVocabulary } from "../vocabulary.ts";
 import { WarmUp } from "../warm-up.ts";
 import { registerKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary, type ToWorker, type WorkerStart } from "./messages.ts";
@@ -158,7 +158,7 @@ function receiveStart(): Promise<WorkerStart> {
 
 try {
   const { text, generation, started } = await receiveStart();
-  const loaded = await loadWithVocabulary({ file, folder, env: process.env, text });
+  const loaded = await loadWithExtensions({ file, folder, env: process.env, text });
   log.level = loaded.config.log.level;
   const warmUp = await WarmUp.run(started.warm_up, log);
   const peers = new WorkerPeers(sendToPrimary);

@@ -16,6 +16,7 @@ import { Listener, type SocketAddress } from "../downstream/listener.ts";
 import type { StopTimeouts } from "../downstream/server-stop.ts";
 import { crashDrain, ledgerWarner } from "../gateway.ts";
 import { HEALTH_TOPIC, SWITCHES_TOPIC } from "../generation.ts";
+import { isStillOnDisk, type LoadedConfig, loadWithExtensions } from "../loaded-config.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "../loader/instances.ts";
 import { type MetricJson, promClient } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
@@ -27,7 +28,6 @@ import { connectStores, runWithStores, type Stores } from "../store/open.ts";
 import { findCharges } from "../store/orphan-charges.ts";
 import { OrphanWatch } from "../store/orphan-watch.ts";
 import { earlierCounts, spendSince } from "../store/spend.ts";
-import { isStillOnDisk, type LoadedConfig, loadWithVocabulary } from "../vocabulary.ts";
 import { registerMergedKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary } from "./messages.ts";
 import { registerLimits } from "./shared-limiter.ts";
@@ -187,7 +187,7 @@ export class Primary {
 
   /** The plugins that the workers run; none runs in this process. */
   get plugins(): ReadonlyMap<string, LoadedPlugin> {
-    return this.loaded.vocabulary.classes;
+    return this.loaded.extensions.classes;
   }
 
   /** Reloads as `Gateway.reload` does, in all workers together: all of them serve the new configuration, or none. */
@@ -347,16 +347,16 @@ export class Primary {
 
   private loadAgain(): Promise<LoadedConfig> {
     const { config, env } = this.loaded;
-    return loadWithVocabulary({ file: config.file, folder: config.folder, env });
+    return loadWithExtensions({ file: config.file, folder: config.folder, env });
   }
 
   private compareWith(next: LoadedConfig): Pick<ReloadResult, "changes" | "restart"> {
-    const code = { before: codeVersions(this.plugins), after: codeVersions(next.vocabulary.classes) };
+    const code = { before: codeVersions(this.plugins), after: codeVersions(next.extensions.classes) };
     return { changes: compareConfigs(this.loaded.config, next.config, code), restart: this.restart(next) };
   }
 
-  private restart({ config, vocabulary }: LoadedConfig): string[] {
-    return [...restartSections(compareConfigs(this.started, config)), ...packagesToRestart(vocabulary.classes)];
+  private restart({ config, extensions }: LoadedConfig): string[] {
+    return [...restartSections(compareConfigs(this.started, config)), ...packagesToRestart(extensions.classes)];
   }
 
   private async reloadNow(): Promise<ReloadResult> {

@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { addressWarnings } from "../../src/cli/address-warnings.ts";
-import { loadWithVocabulary } from "../../src/vocabulary.ts";
+import { loadWithExtensions } from "../../src/loaded-config.ts";
 
 async function doubts(t: Test, provider: string) {
   const yaml = `providers:\n  one: ${provider}\nmodels: { m: { targets: [one:m] } }\n`;
   const file = join(t.testdir({ "gateway.yaml": yaml }), "gateway.yaml");
-  const { config, vocabulary } = await loadWithVocabulary({ file, env: {} });
-  return addressWarnings(config, vocabulary.protocolList);
+  const { config, extensions } = await loadWithExtensions({ file, env: {} });
+  return addressWarnings(config, extensions.protocolList);
 }
 
 t.test("an address that resembles a known vendor's API is reported with the right one", async (t) => {

@@ -2,7 +2,7 @@ import t, { type Test } from "tap";
 import { type Advice, runAudit } from "../../src/cli/audit.ts";
 import { help, USAGE } from "../../src/cli/help/audit.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { buildVocabulary } from "../../src/vocabulary.ts";
+import { findExtensions } from "../../src/loaded-config.ts";
 import { captured } from "../support/terminal.ts";
 
 async function audit(
@@ -13,7 +13,7 @@ async function audit(
   const args = rest.filter((each) => typeof each === "string");
   const { env = {}, more = {}, keys } = Object.assign({}, ...rest.filter((each) => typeof each === "object"));
   const folder = t.testdir({ "gateway.yaml": yaml, ...more });
-  const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), env, folder);
+  const config = await loadConfig(`${folder}/gateway.yaml`, await findExtensions(folder), env, folder);
   return captured((io) => runAudit(args, io, config, yaml, async () => keys), { folder });
 }
 

@@ -5,7 +5,7 @@ import type { Terminal } from "../../src/cli/verb.ts";
 import type { Problem } from "../../src/config/problems.ts";
 import type { PluginProblem } from "../../src/loader/problems.ts";
 import { UsageError } from "../../src/text/format-error.ts";
-import { MINIMAL_CONFIG, vocabulary } from "../config/fixture.ts";
+import { extensions, MINIMAL_CONFIG } from "../config/fixture.ts";
 import { captured } from "../support/terminal.ts";
 
 /** Runs the verb in a folder with these files. */
@@ -24,7 +24,7 @@ function check(
       args,
       io,
       join(folder, file),
-      vocabulary,
+      extensions,
       async () => wrong,
       async () => doubts,
     );

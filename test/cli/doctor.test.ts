@@ -5,8 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { type DoctorFinding, runDoctor } from "../../src/cli/doctor.ts";
 import { help, USAGE } from "../../src/cli/help/doctor.ts";
+import { loadWithExtensions } from "../../src/loaded-config.ts";
 import { measureArrivals } from "../../src/setup/arrivals.ts";
-import { loadWithVocabulary } from "../../src/vocabulary.ts";
 import { connectProxy } from "../support/connect-proxy.ts";
 import { folderFor } from "../support/folder.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
@@ -28,8 +28,8 @@ async function doctor(
     join(folder, "gateway.yaml"),
     `${more}providers:\n  demo: { url: "demo:" }\n${providers}models: { crawl: { targets: [${target}] } }\n`,
   );
-  const { config, vocabulary } = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env });
-  return captured((io) => runDoctor(args, io, config, vocabulary.protocolList), { env, folder });
+  const { config, extensions } = await loadWithExtensions({ file: join(folder, "gateway.yaml"), env });
+  return captured((io) => runDoctor(args, io, config, extensions.protocolList), { env, folder });
 }
 
 t.test("each provider is called with each of its credentials, and what is wrong with one is reported", async (t) => {
@@ -93,8 +93,8 @@ t.test("a missing or unusable secret beside a ledger in use is reported before t
   await (await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body })).text();
   await running.gateway.stores.ledger.flush();
   const asked = async () => {
-    const { config, vocabulary } = await loadWithVocabulary({ file, env: {} });
-    return captured((io) => runDoctor([], io, config, vocabulary.protocolList), { folder: running.folder });
+    const { config, extensions } = await loadWithExtensions({ file, env: {} });
+    return captured((io) => runDoctor([], io, config, extensions.protocolList), { folder: running.folder });
   };
   t.match(await asked(), { code: 0, text: /^(?!.*secret)/s });
   rmSync(join(running.folder, "gateway.db.secret"));

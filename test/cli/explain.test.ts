@@ -4,9 +4,9 @@ import t, { type Test } from "tap";
 import { runExplain } from "../../src/cli/explain.ts";
 import { help, USAGE } from "../../src/cli/help/explain.ts";
 import type { Explanation } from "../../src/explain.ts";
+import { loadWithExtensions } from "../../src/loaded-config.ts";
 import { openStores } from "../../src/store/open.ts";
 import { UsageError } from "../../src/text/format-error.ts";
-import { loadWithVocabulary } from "../../src/vocabulary.ts";
 import { captured } from "../support/terminal.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
@@ -40,7 +40,7 @@ store: { ledger: 'sqlite:./gateway.db' }
     "body.json": '{"model":"echo","messages":[]}',
   });
   const env = { ONE: "secret-one-1234", CI: "ci-key-0123456789abcdef" };
-  const loaded = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env });
+  const loaded = await loadWithExtensions({ file: join(folder, "gateway.yaml"), env });
   const explained = (...args: string[]) => captured((io) => runExplain(args, io, loaded), { env, folder });
   return { explained, vendor, folder };
 }

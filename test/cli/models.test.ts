@@ -2,7 +2,7 @@ import t, { type Test } from "tap";
 import { help, USAGE } from "../../src/cli/help/models.ts";
 import { runModels } from "../../src/cli/models.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { vocabulary } from "../config/fixture.ts";
+import { extensions } from "../config/fixture.ts";
 import { captured } from "../support/terminal.ts";
 
 const YAML = `providers:
@@ -19,7 +19,7 @@ models:
 
 async function models(t: Test, ...args: string[]) {
   const folder = t.testdir({ "gateway.yaml": YAML });
-  const config = await loadConfig(`${folder}/gateway.yaml`, vocabulary, {});
+  const config = await loadConfig(`${folder}/gateway.yaml`, extensions, {});
   const { code, out, err } = await captured((io) => runModels(args, io, config), { folder }, USAGE, args);
   return { code, out: out.split("\n"), err };
 }

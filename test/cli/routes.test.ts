@@ -2,8 +2,8 @@ import t from "tap";
 import { help, USAGE } from "../../src/cli/help/routes.ts";
 import { runRoutes } from "../../src/cli/routes.ts";
 import { loadConfig } from "../../src/config/load.ts";
+import { findExtensions } from "../../src/loaded-config.ts";
 import { UsageError } from "../../src/text/format-error.ts";
-import { buildVocabulary } from "../../src/vocabulary.ts";
 import { captured } from "../support/terminal.ts";
 
 const YAML = `providers: { demo: { url: "demo:" }, own: { url: "http://127.0.0.1:1/v1", protocol: openai-chat } }
@@ -17,7 +17,7 @@ paths:
 
 t.test("each path is a line with its protocol, its chain and its plugins in order", async (t) => {
   const folder = t.testdir({ "gateway.yaml": YAML });
-  const config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), {});
+  const config = await loadConfig(`${folder}/gateway.yaml`, await findExtensions(folder), {});
   const routes = (...args: string[]) => captured((io) => runRoutes(args, io, config), { folder });
   const { code, text } = await routes();
   t.equal(code, 0);

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import t from "tap";
 import { z } from "zod";
 import { runSchema } from "../../src/cli/schema.ts";
-import type { Vocabulary } from "../../src/config/plugins.ts";
+import type { Extensions } from "../../src/config/plugins.ts";
 import { UsageError } from "../../src/text/format-error.ts";
-import { vocabulary } from "../config/fixture.ts";
+import { extensions } from "../config/fixture.ts";
 import { captured } from "../support/terminal.ts";
 
-const schema = (folder: string, args: string[] = [], words: Vocabulary = vocabulary) =>
+const schema = (folder: string, args: string[] = [], words: Extensions = extensions) =>
   captured((io) => runSchema(args, io, words), { folder });
 
 type Json = { [name: string]: Json } & { enum?: string[] };
@@ -21,7 +21,7 @@ t.test("the schema is JSON Schema 2020-12, strict but for x- sections", async (t
   t.equal(json.$schema, "https://json-schema.org/draft/2020-12/schema");
   t.equal(json.additionalProperties, false);
   t.same(json.patternProperties, { "^x-": {} });
-  t.notMatch(out, '"vocabulary"');
+  t.notMatch(out, '"extensions"');
 });
 
 t.test("fields that name a protocol list the existing ones", async (t) => {
@@ -68,11 +68,11 @@ t.test("a named file gets the schema, without what npm prints before it", async 
 });
 
 t.test("a plugin that cannot be loaded, or described, does not prevent the rest from being written", async (t) => {
-  const words: Vocabulary = {
-    ...vocabulary,
+  const words: Extensions = {
+    ...extensions,
     plugins: ["broken", "odd", "sse"],
     plugin: async (name, from, folder) =>
-      name === "odd" ? { options: z.strictObject({ when: z.date() }) } : vocabulary.plugin(name, from, folder),
+      name === "odd" ? { options: z.strictObject({ when: z.date() }) } : extensions.plugin(name, from, folder),
   };
   const { code, out, err } = await schema(t.testdir(), [], words);
   t.equal(code, 0);

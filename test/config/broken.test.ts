@@ -6,7 +6,7 @@ import { runCheck } from "../../src/cli/check.ts";
 import type { Terminal } from "../../src/cli/verb.ts";
 import type { Problem } from "../../src/config/problems.ts";
 import { dryStartPlugins } from "../../src/dry-start.ts";
-import { buildVocabulary } from "../../src/vocabulary.ts";
+import { findExtensions } from "../../src/loaded-config.ts";
 import { captured } from "../support/terminal.ts";
 
 /** A file that check finds right. */
@@ -193,14 +193,14 @@ const ENV = { OPENAI_API_KEY: "sk-0123456789abcdefgh", CI_KEY: "ci-key-012345678
 
 async function check(yaml: string): Promise<{ code: number; problems: Problem[] }> {
   writeFileSync(join(folder, "gateway.yaml"), yaml);
-  const vocabulary = await buildVocabulary(folder);
+  const extensions = await findExtensions(folder);
   const run = (io: Terminal) =>
     runCheck(
       ["--json"],
       io,
       join(folder, "gateway.yaml"),
-      vocabulary,
-      (config) => dryStartPlugins(config, vocabulary),
+      extensions,
+      (config) => dryStartPlugins(config, extensions),
       async () => [],
     );
   const { code, text } = await captured(run, { env: ENV, folder });

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { compareConfigs, redactedSettings, restartSections } from "../../src/config/changes.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { buildVocabulary } from "../../src/vocabulary.ts";
+import { findExtensions } from "../../src/loaded-config.ts";
 import { folder } from "../loader/folder.ts";
 
 const YAML = `listen: 127.0.0.1:8080
@@ -20,7 +20,7 @@ const ENV = { SECRET: "one-secret-of-the-provider", KEY: "a-key-of-the-gateway-0
 
 async function config(t: Test, yaml: string, env: NodeJS.ProcessEnv = ENV) {
   const own = folder(t, { "gateway.yaml": yaml });
-  return loadConfig(join(own, "gateway.yaml"), await buildVocabulary(own), env, "/folder");
+  return loadConfig(join(own, "gateway.yaml"), await findExtensions(own), env, "/folder");
 }
 
 t.test("equal files have no differences, whatever the order of their entries", async (t) => {
@@ -72,7 +72,7 @@ t.test("addresses of alerts and options of plugins are not shown", async (t) => 
 plugins: { some: { from: ./some.ts, list: [secret-of-a-list], one: secret-of-a-text, at: 5, deadline: 2s } }
 chains: { llm: [sse, auth, scrub, models, limits, rewrite, usage, some] }\n`;
   const own = folder(t, { "gateway.yaml": yaml, "some.ts": PLUGIN });
-  const shown = redactedSettings(await loadConfig(join(own, "gateway.yaml"), await buildVocabulary(own), ENV, own));
+  const shown = redactedSettings(await loadConfig(join(own, "gateway.yaml"), await findExtensions(own), ENV, own));
   t.notMatch(JSON.stringify(shown), /secret-of/);
   t.match(shown, { "alerts.webhook": "a secret", "alerts.repeat": "2h" });
   t.match(shown, { "plugins.some.from": "./some.ts", "plugins.some.deadline": "2s", "plugins.some.at": "5" });

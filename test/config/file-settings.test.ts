@@ -2,12 +2,12 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { compareConfigs, redactedSettings, restartSections } from "../../src/config/changes.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { buildVocabulary } from "../../src/vocabulary.ts";
+import { findExtensions } from "../../src/loaded-config.ts";
 import { folder } from "../loader/folder.ts";
 
 async function config(t: Test, yaml: string) {
   const own = folder(t, { "gateway.yaml": yaml });
-  return loadConfig(join(own, "gateway.yaml"), await buildVocabulary(own), {}, "/folder");
+  return loadConfig(join(own, "gateway.yaml"), await findExtensions(own), {}, "/folder");
 }
 
 /** All that has units, in the words of the file. */

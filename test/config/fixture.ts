@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { loadConfig } from "../../src/config/load.ts";
-import type { KnownPlugin, Vocabulary } from "../../src/config/plugins.ts";
+import type { Extensions, KnownPlugin } from "../../src/config/plugins.ts";
 import { ConfigError } from "../../src/config/problems.ts";
 import type { Config } from "../../src/config/types.ts";
 
@@ -35,7 +35,7 @@ const PLUGINS: Record<string, Partial<KnownPlugin>> = {
 };
 
 /** Protocols and plugins as a gateway has them; `region` is also a file of that name, `broken` cannot be loaded. */
-export const vocabulary: Vocabulary = {
+export const extensions: Extensions = {
   protocols: new Map([
     ["openai-chat", { paths: ["/v1/chat/completions"] }],
     ["openai-responses", { paths: ["/v1/responses"] }],
@@ -68,7 +68,7 @@ export function load(
   env: NodeJS.ProcessEnv = {},
   files: Record<string, string> = {},
 ): Promise<Config> {
-  return loadConfig(write(t, yaml, files), vocabulary, env);
+  return loadConfig(write(t, yaml, files), extensions, env);
 }
 
 /** Everything that is said against a gateway.yaml of that text, under the name gateway.yaml. */

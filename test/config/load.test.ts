@@ -5,7 +5,7 @@ import t from "tap";
 import { loadConfig } from "../../src/config/load.ts";
 import { ConfigError } from "../../src/config/problems.ts";
 import { countTurns } from "../support/turns.ts";
-import { complaint, complaints, load, MINIMAL_CONFIG, vocabulary } from "./fixture.ts";
+import { complaint, complaints, extensions, load, MINIMAL_CONFIG } from "./fixture.ts";
 
 t.test("the repository's own file is valid, and its demo models need no account", async (t) => {
   const file = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
@@ -14,7 +14,7 @@ t.test("the repository's own file is valid, and its demo models need no account"
       .split(" ")
       .map((name) => [name, { paths: [`/${name}`] }]),
   );
-  const config = await loadConfig(file, { ...vocabulary, protocols }, {});
+  const config = await loadConfig(file, { ...extensions, protocols }, {});
   t.same(
     config.providers.filter((provider) => provider.off === undefined).map(({ name }) => name),
     ["demo"],
@@ -25,7 +25,7 @@ t.test("the repository's own file is valid, and its demo models need no account"
   );
   const on = await loadConfig(
     file,
-    { ...vocabulary, protocols },
+    { ...extensions, protocols },
     { OPENAI_API_KEY: "one-0123456789", ANTHROPIC_API_KEY: "two-0123456789", GEMINI_API_KEY: "three-0123456789" },
   );
   t.same(on.notices, []);
@@ -233,7 +233,7 @@ t.test("sections that start with x- hold anchors and nothing else", async (t) =>
 
 t.test("a missing file is reported without an excerpt", async (t) => {
   const file = join(t.testdir(), "gone.yaml");
-  await t.rejects(loadConfig(file, vocabulary, {}), {
+  await t.rejects(loadConfig(file, extensions, {}), {
     name: "ConfigError",
     message: /^\S*gone\.yaml:1:1 error: cannot be read: there is no such file$/,
   });
@@ -246,7 +246,7 @@ t.test("a file in UTF-16 is reported as that", async (t) => {
   for (const bytes of [little, Buffer.from(little).swap16(), marked, Buffer.from(marked).swap16()]) {
     const file = join(t.testdir({}), "wide.yaml");
     writeFileSync(file, bytes);
-    await t.rejects(loadConfig(file, vocabulary, {}), {
+    await t.rejects(loadConfig(file, extensions, {}), {
       name: "ConfigError",
       message: /^\S*wide\.yaml:1:1 error: is UTF-16; save it as UTF-8$/,
     });

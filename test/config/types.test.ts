@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import t from "tap";
 import { loadConfig } from "../../src/config/load.ts";
-import { MINIMAL_CONFIG, vocabulary, write } from "./fixture.ts";
+import { extensions, MINIMAL_CONFIG, write } from "./fixture.ts";
 
 t.test("a file with only providers and models becomes a complete configuration", async (t) => {
   const file = write(t, MINIMAL_CONFIG);
-  const { providers, models, plugins, paths, text, masked, written, ...rest } = await loadConfig(file, vocabulary, {});
+  const { providers, models, plugins, paths, text, masked, written, ...rest } = await loadConfig(file, extensions, {});
   t.equal(providers.length, 1);
   t.equal(models.length, 1);
   t.equal(plugins.size, 7);

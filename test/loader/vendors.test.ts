@@ -1,11 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { findExtensions } from "../../src/loaded-config.ts";
 import { loadVendors, vendorProtocols } from "../../src/loader/vendors.ts";
-import { buildVocabulary } from "../../src/vocabulary.ts";
 
 t.test("every vendor's file is valid: its protocols exist, its address has a version", async (t) => {
-  const { protocols } = await buildVocabulary(t.testdir({}));
+  const { protocols } = await findExtensions(t.testdir({}));
   const vendors = loadVendors();
   t.ok(vendors.length > 10);
   for (const vendor of vendors) {

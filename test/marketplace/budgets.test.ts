@@ -4,9 +4,9 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import type { Limits } from "../../src/core/limit-kinds.ts";
 import { dryStartPlugins } from "../../src/dry-start.ts";
+import { loadWithExtensions } from "../../src/loaded-config.ts";
 import { PluginError } from "../../src/loader/problems.ts";
 import { limitsProblem } from "../../src/marketplace/budgets.ts";
-import { loadWithVocabulary } from "../../src/vocabulary.ts";
 import { startGateway } from "../support/gateway.ts";
 
 /** What a check says of a file. */
@@ -15,8 +15,8 @@ async function problems(t: Test, yaml: string, env: Record<string, string> = {})
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, "gateway.yaml");
   writeFileSync(file, yaml);
-  const { config, vocabulary } = await loadWithVocabulary({ file, env });
-  return (await dryStartPlugins(config, vocabulary)).map(({ line, message }) => `${line} ${message}`);
+  const { config, extensions } = await loadWithExtensions({ file, env });
+  return (await dryStartPlugins(config, extensions)).map(({ line, message }) => `${line} ${message}`);
 }
 
 const PARTS = `providers:
@@ -80,8 +80,8 @@ t.test(
 
 t.test("the place of such a model is shown", async (t) => {
   const file = join(t.testdir({ "gateway.yaml": `limits: { all: { budget: $1/day } }\n${PARTS}` }), "gateway.yaml");
-  const { config, vocabulary } = await loadWithVocabulary({ file, env: {} });
-  const [, found] = await dryStartPlugins(config, vocabulary);
+  const { config, extensions } = await loadWithExtensions({ file, env: {} });
+  const [, found] = await dryStartPlugins(config, extensions);
   const line = "> 11 |   secret: { targets: [p:zzz-nobody-knows] }";
   t.match(found, { line: 11, column: 3 });
   t.ok(found?.frame?.includes(line));
@@ -117,7 +117,7 @@ t.test("limits of a key that is created at run time are enforced, or the reason 
   const unkept = async (yaml: string, limits: Limits, models?: readonly string[]) => {
     const file = join(folder, "gateway.yaml");
     writeFileSync(file, PARTS + yaml);
-    return limitsProblem((await loadWithVocabulary({ file, env: {} })).config, limits, models);
+    return limitsProblem((await loadWithExtensions({ file, env: {} })).config, limits, models);
   };
   const budget = { budgets: [{ nano: 1e9, per: "day", soft: false }] } as const;
   t.match(await unkept("", budget, ["secret"]), /the price of p:zzz-nobody-knows of the model "secret" is unknown/);

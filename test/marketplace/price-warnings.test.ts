@@ -1,7 +1,7 @@
 import t from "tap";
 import { loadConfig } from "../../src/config/load.ts";
 import { priceWarnings } from "../../src/marketplace/price-warnings.ts";
-import { vocabulary } from "../config/fixture.ts";
+import { extensions } from "../config/fixture.ts";
 
 const YAML = `providers:
   demo: { url: "demo:" }
@@ -17,7 +17,7 @@ models:
 
 t.test("prices that are unknown or guessed are reported with their place and the lines to write", async (t) => {
   const folder = t.testdir({ "gateway.yaml": YAML });
-  const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
+  const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, extensions, {}));
   t.match(found, [
     { line: 8, column: 3, severity: "warning", message: /^the price of anthropic:claude-sonnet-4-5-foo is guessed/ },
     {
@@ -33,7 +33,7 @@ t.test("prices that are unknown or guessed are reported with their place and the
 t.test("a price that must be meant for another number of tokens is told", async (t) => {
   const yaml = YAML.replace("price: { input: 1,", "price: { input: 2500,");
   const folder = t.testdir({ "gateway.yaml": yaml });
-  const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
+  const found = await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, extensions, {}));
   t.match(found.at(-1), { line: 10, severity: "warning", message: /^own:x costs \$2500 per million input tokens; / });
   t.equal(found.length, 3);
 });
@@ -42,7 +42,7 @@ t.test("a price without output, or without input, is reported, except of a model
   const messages = async (price: string, more = "") => {
     const yaml = YAML.replace("{ input: 1, output: 2 }", `${price}${more}`);
     const folder = t.testdir({ "gateway.yaml": yaml });
-    return (await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}))).slice(2);
+    return (await priceWarnings(await loadConfig(`${folder}/gateway.yaml`, extensions, {}))).slice(2);
   };
   t.match(await messages("{ input: 1 }"), [
     {
@@ -67,7 +67,7 @@ models:
   vectors: { price: { input: 1 }, targets: [${targets}] }
 `;
     const folder = t.testdir({ "gateway.yaml": yaml });
-    return priceWarnings(await loadConfig(`${folder}/gateway.yaml`, vocabulary, {}));
+    return priceWarnings(await loadConfig(`${folder}/gateway.yaml`, extensions, {}));
   };
   t.same(await warnings("openai:text-embedding-3-small"), []);
   t.match(await warnings("openai:text-embedding-3-small, own:x"), [

@@ -2,16 +2,16 @@ import { readFileSync } from "node:fs";
 import t, { type Test } from "tap";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Config } from "../../src/config/types.ts";
+import { findExtensions } from "../../src/loaded-config.ts";
 import { formatGatewayFile } from "../../src/setup/gateway-file.ts";
 import { importNames } from "../../src/setup/import-names.ts";
 import { readImport } from "../../src/setup/imports.ts";
-import { buildVocabulary } from "../../src/vocabulary.ts";
 
 /** A file of another gateway as ours, and what has no counterpart; what check would refuse fails the test. */
 async function imported(t: Test, kind: string, text: string, env: Record<string, string> = {}) {
   const { file, lost } = await readImport(kind, text, "of a test");
   const folder = t.testdir({ "gateway.yaml": formatGatewayFile(file) });
-  const config: Config = await loadConfig(`${folder}/gateway.yaml`, await buildVocabulary(folder), env, folder);
+  const config: Config = await loadConfig(`${folder}/gateway.yaml`, await findExtensions(folder), env, folder);
   const model = (id: string) => config.models.find((each) => each.id === id);
   const provider = (name: string) => config.providers.find((each) => each.name === name);
   const lostAt = (path: string) => lost.find((each) => each.path.startsWith(path))?.why ?? "";

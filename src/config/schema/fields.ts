@@ -16,7 +16,7 @@ export const address = (what: string) =>
     );
 
 /** The name of a protocol. */
-export const protocol = (what: string) => z.string().describe(what).meta({ vocabulary: "protocols" });
+export const protocol = (what: string) => z.string().describe(what).meta({ extensions: "protocols" });
 
 /** Named entries, at least one. @param what of what, for the error */
 export const nonEmptyRecord = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: string) =>

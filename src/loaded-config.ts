@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { loadConfig } from "./config/load.ts";
-import type { Vocabulary } from "./config/plugins.ts";
+import type { Extensions } from "./config/plugins.ts";
 import type { Config } from "./config/types.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { isBuiltIn, loadPlugin, loadProtocols, notFoundMessage, pluginFile, pluginNames } from "./loader/discover.ts";
@@ -10,15 +10,15 @@ import { methodsOf, misspeltMethods, phasesOf } from "./loader/methods.ts";
 import { codeDigest } from "./loader/versions.ts";
 
 /** The names that a gateway.yaml may use, and the plugin classes loaded so far. */
-export interface LoadedVocabulary extends Vocabulary {
+export interface LoadedExtensions extends Extensions {
   protocolList: readonly Protocol[];
   classes: Map<string, LoadedPlugin>;
 }
 
 /** Loads the protocols, and each plugin when the file names it. */
-export async function buildVocabulary(folder: string): Promise<LoadedVocabulary> {
+export async function findExtensions(folder: string): Promise<LoadedExtensions> {
   const protocolList = await loadProtocols();
-  const classes: LoadedVocabulary["classes"] = new Map();
+  const classes: LoadedExtensions["classes"] = new Map();
   return {
     protocolList,
     classes,
@@ -49,10 +49,10 @@ export interface ConfigPlace {
   text?: string | undefined;
 }
 
-/** A valid gateway.yaml, and the vocabulary that its names refer to. */
+/** A valid gateway.yaml, and the extensions that its names refer to. */
 export interface LoadedConfig {
   config: Config;
-  vocabulary: LoadedVocabulary;
+  extensions: LoadedExtensions;
   env: NodeJS.ProcessEnv;
 }
 
@@ -60,14 +60,14 @@ export interface LoadedConfig {
  * Loads gateway.yaml.
  * @throws ConfigError
  */
-export async function loadWithVocabulary({
+export async function loadWithExtensions({
   file,
   folder = dirname(file),
   env,
   text,
 }: ConfigPlace): Promise<LoadedConfig> {
-  const vocabulary = await buildVocabulary(folder);
-  return { config: await loadConfig(file, vocabulary, env, folder, text), vocabulary, env };
+  const extensions = await findExtensions(folder);
+  return { config: await loadConfig(file, extensions, env, folder, text), extensions, env };
 }
 
 /**

@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { buildVocabulary, isStillOnDisk, loadWithVocabulary } from "../src/vocabulary.ts";
+import { findExtensions, isStillOnDisk, loadWithExtensions } from "../src/loaded-config.ts";
 
 const folder = t.testdir({
   plugins: { "own.ts": "export default class Own { access() {} acess() {} }\n" },
@@ -13,7 +13,7 @@ chains: { llm: [sse, auth, own, models, rewrite, usage] }
 });
 
 t.test("names are those of the protocols, of the folder's plugins and of the built-in ones", async (t) => {
-  const { protocols, protocolList, plugins, classes } = await buildVocabulary(folder);
+  const { protocols, protocolList, plugins, classes } = await findExtensions(folder);
   t.ok(protocols.has("openai-chat"));
   t.equal(protocols.size, protocolList.length);
   t.equal(plugins[0], "own", "the operator's own first");
@@ -22,7 +22,7 @@ t.test("names are those of the protocols, of the folder's plugins and of the bui
 });
 
 t.test("a plugin is loaded when it is requested, and its phases and problems are reported", async (t) => {
-  const { plugin, classes } = await buildVocabulary(folder);
+  const { plugin, classes } = await findExtensions(folder);
   t.match(await plugin("own", undefined, folder), { phases: ["access"], builtIn: false });
   t.match(classes.get("own"), { file: join(folder, "plugins/own.ts") });
   t.match(await plugin("auth", undefined, folder), { builtIn: true });
@@ -31,10 +31,10 @@ t.test("a plugin is loaded when it is requested, and its phases and problems are
 });
 
 t.test("a file is read with the names of its own folder", async (t) => {
-  const { config, vocabulary } = await loadWithVocabulary({ file: join(folder, "gateway.yaml"), env: {} });
+  const { config, extensions } = await loadWithExtensions({ file: join(folder, "gateway.yaml"), env: {} });
   t.match(config.models, [{ id: "echo" }]);
-  t.ok(vocabulary.classes.has("own"));
-  await t.rejects(loadWithVocabulary({ file: join(folder, "gateway.yaml"), env: {}, text: "provders: {}" }), {
+  t.ok(extensions.classes.has("own"));
+  await t.rejects(loadWithExtensions({ file: join(folder, "gateway.yaml"), env: {}, text: "provders: {}" }), {
     message: /did you mean "providers"/,
   });
 });
@@ -46,13 +46,13 @@ t.test(
     const file = join(folder, "gateway.yaml");
     const text = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
     writeFileSync(file, text);
-    const loaded = await loadWithVocabulary({ file, env: {} });
+    const loaded = await loadWithExtensions({ file, env: {} });
     t.ok(isStillOnDisk(loaded));
     writeFileSync(file, text.replaceAll("echo", "slow"));
     t.notOk(isStillOnDisk(loaded));
     rmSync(file);
     t.notOk(isStillOnDisk(loaded));
     writeFileSync(file, `${text}envelopes: { key: $file:token }\n`);
-    t.notOk(isStillOnDisk(await loadWithVocabulary({ file, env: {} })));
+    t.notOk(isStillOnDisk(await loadWithExtensions({ file, env: {} })));
   },
 );
