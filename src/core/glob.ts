@@ -3,10 +3,16 @@ const MAX_CACHED = 10_000;
 
 const compiled = new Map<string, RegExp>();
 
-/** Compiles a pattern in which `*` matches any text, including none, and everything else matches itself, case-sensitively. */
+/**
+ * Compiles a pattern in which `*` matches any text, including none, and everything else matches itself, case-sensitively. A text
+ * between two `*` is matched where it first occurs, and no later place is tried (a lookahead does not backtrack): otherwise a
+ * long path that fits several `*` in many ways would block all requests.
+ */
 export function compileGlob(pattern: string): RegExp {
-  const texts = pattern.split("*").map((text) => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`^${texts.join(".*")}$`, "s");
+  const [first = "", ...rest] = pattern.split("*").map((text) => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
+  const last = rest.pop();
+  const between = rest.map((text, i) => (text === "" ? "" : `(?=(?<t${i}>.*?${text}))\\k<t${i}>`)).join("");
+  return new RegExp(`^${first}${between}${last === undefined ? "" : `.*${last}`}$`, "s");
 }
 
 /** Reports whether a text equals one of these names or matches one of these patterns. */
