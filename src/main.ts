@@ -74,6 +74,15 @@ function writeNow(line: string): void {
   writeFileSync(fd, `${line}\n`);
 }
 
+/**
+ * Escapes control characters, as JSON does: names in files of others, and what providers say, must not command the terminal. In
+ * JSON they mean the same.
+ */
+const escapeControls = (text: string): string =>
+  text.replace(/(?![\n\t])\p{Cc}/gu, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+const CLEAR_SCREEN = "\u001b[H\u001b[2J";
+
 /** Handles signals before the gateway has started: it is about to read its file anyway, and has nothing to stop. */
 function handleEarlySignals(): void {
   for (const signal of ["SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
@@ -100,9 +109,10 @@ async function loadVerb(word: string) {
 
 async function main(argv: readonly string[]): Promise<number> {
   const io: Terminal = {
-    out: (line) => void process.stdout.write(`${line}\n`),
+    out: (line) => void process.stdout.write(`${escapeControls(line)}\n`),
     outNow: writeNow,
-    err: (line) => void process.stderr.write(`${line}\n`),
+    err: (line) => void process.stderr.write(`${escapeControls(line)}\n`),
+    clear: () => void process.stdout.write(CLEAR_SCREEN),
     env: process.env,
     folder: process.cwd(),
   };
@@ -139,6 +149,6 @@ async function main(argv: readonly string[]): Promise<number> {
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (thrown) {
-  process.stderr.write(`${thrown instanceof UsageError ? thrown.message : formatError(thrown)}\n`);
+  process.stderr.write(`${escapeControls(thrown instanceof UsageError ? thrown.message : formatError(thrown))}\n`);
   process.exitCode = thrown instanceof UsageError ? 2 : 1;
 }

@@ -93,6 +93,19 @@ t.test("without a gateway.yaml of its own a folder uses the bundled one, and kee
   t.ok(existsSync(join(empty, "data/gateway.db")));
 });
 
+t.test("control characters in another program's file do not reach the terminal, in text and in JSON", async (t) => {
+  const name = "gpt\u001b[31m\u009b7m";
+  const model = { model_name: name, litellm_params: { model: "openai/gpt-4o", weight: 2 } };
+  const rules = { fallbacks: [{ [name]: ["no\rsuch"] }], [`odd\u001b]0;title\u0007`]: 1 };
+  writeFileSync(join(folder, "litellm.json"), JSON.stringify({ model_list: [model], router_settings: rules }));
+  for (const more of [[], ["--json"]]) {
+    const { out, err, status } = run(["init", "--from", "litellm", "litellm.json", "--out", "-", ...more]);
+    t.equal(status, 0, err);
+    t.match(out + err, "odd\\u001b]0;title\\u0007");
+    t.notMatch(out + err, /[^\n\P{Cc}]/u);
+  }
+});
+
 t.test("the help of every verb ends with its exit codes, and every verb prints the version", async (t) => {
   for (const verb of ["routes", "models", "keys", "usage", "tail", "schema", "plugin", "store", "groups", "reload"])
     t.match(run([verb, "--help"]), { status: 0, out: /^usage: [\s\S]*Exit codes: 0 / }, verb);

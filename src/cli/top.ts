@@ -21,7 +21,6 @@ interface LiveLine {
 
 /** Milliseconds between polls. */
 const POLL_INTERVAL = 500;
-const CLEAR = "\u001b[H\u001b[2J";
 
 /** Runs the verb `top`. Returns the exit code. @param signal ends it @throws UsageError */
 export async function runTop(
@@ -44,7 +43,8 @@ export async function runTop(
       io.out(JSON.stringify(live, undefined, 2));
       return 0;
     }
-    io.out([...(values.once ? [] : [CLEAR]), `${live.length} running`, ...liveTable(live)].join("\n"));
+    if (!values.once) io.clear?.();
+    io.out([`${live.length} running`, ...liveTable(live)].join("\n"));
     if (values.once) return 0;
     await sleep(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }

@@ -16,6 +16,8 @@ export interface Terminal {
   /** Writes to standard output before it returns, for what cannot be printed again. @throws Error if that cannot be written */
   outNow(line: string): void;
   err(line: string): void;
+  /** Clears the screen. */
+  clear?(): void;
   env: NodeJS.ProcessEnv;
   /** The base of relative paths. */
   folder: string;
