@@ -72,6 +72,14 @@ export class Access {
     return URL.parse(origin)?.host !== host;
   }
 
+  /**
+   * Reports whether a page of another site makes the browser send a request, without the user having followed a link. That page
+   * cannot read the answer, but what it asks for may cost much, and where no sign-in is needed anybody is answered.
+   */
+  isEmbedded({ headers }: IncomingMessage): boolean {
+    return headers["sec-fetch-site"] === "cross-site" && headers["sec-fetch-dest"] !== "document";
+  }
+
   /** Describes how to sign in with the admin role. */
   get adminSignInHint(): string {
     const { token, oidc } = this.settings();

@@ -155,6 +155,21 @@ t.test("a page of another site changes nothing, even where no sign-in is require
   t.equal((await create({ origin: base })).status, 201);
 });
 
+t.test("a page of another site cannot keep the gateway busy with reads, but may link to a page", async (t) => {
+  const { ask } = await startAdmin(t);
+  const read = async (headers: Record<string, string>, path = "/api/now") =>
+    (await ask("GET", path, { headers: { ...headers } })).status;
+  const site = "sec-fetch-site";
+  for (const path of ["/api/now", "/api/config/diff", "/api/live/events", "/metrics", "/openapi.json"]) {
+    t.equal(await read({ [site]: "cross-site", "sec-fetch-dest": "image" }, path), 403, path);
+    t.equal(await read({ [site]: "cross-site", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate" }, path), 403);
+    t.equal(await read({ [site]: "cross-site" }, path), 403);
+  }
+  t.equal(await read({ [site]: "cross-site", "sec-fetch-dest": "document" }), 200);
+  for (const own of ["same-origin", "none"]) t.equal(await read({ [site]: own, "sec-fetch-dest": "empty" }), 200, own);
+  t.equal(await read({}), 200, "programs say nothing of it");
+});
+
 t.test("an unknown path, an invalid body and a body that is too large are reported", async (t) => {
   const { ask } = await startAdmin(t);
   const code = async (method: string, path: string, body?: unknown) => {
