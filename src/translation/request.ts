@@ -66,7 +66,7 @@ export function* readRequestInSteps(received: ClientRequest, envelopes: Envelope
   const conversation = step.value;
   // Before ids are looked up.
   checkToolNames(conversation);
-  rewriteTextFiles(conversation);
+  yield* rewriteTextFiles(conversation);
   yield;
   placeState(conversation);
   yield;

@@ -78,7 +78,7 @@ export const isImageDetail = (detail: string): boolean => IMAGE_DETAILS.includes
 
 /** A `data:` URL in base64. */
 export interface Base64DataUrl {
-  /** The media type without parameters; empty where there is none. */
+  /** The media type without parameters, but for the character set of a text that is not in UTF-8; empty where there is none. */
   mime: string;
   base64: string;
   /** The whole URL before its bytes. */
@@ -99,7 +99,14 @@ export function parseDataUrl(url: string): Base64DataUrl | undefined {
   if (!DATA_URL.test(url)) return undefined;
   const prefix = url.slice(0, url.slice(0, MAX_DATA_URL_PREFIX).indexOf(",") + 1);
   if (!BASE64_END.test(prefix)) return undefined;
-  return { mime: prefix.slice("data:".length, prefix.indexOf(";")), base64: url.slice(prefix.length), prefix };
+  return { mime: mediaType(prefix), base64: url.slice(prefix.length), prefix };
+}
+
+function mediaType(prefix: string): string {
+  const [type = "", ...parameters] = prefix.slice("data:".length).split(";");
+  if (!/^text\//i.test(type)) return type;
+  const charset = parameters.find((each) => /^\s*charset=/i.test(each));
+  return charset === undefined || /=\s*"?(?:utf-?8|us-ascii)"?\s*$/i.test(charset) ? type : `${type};${charset}`;
 }
 
 /**

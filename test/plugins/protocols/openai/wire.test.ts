@@ -24,6 +24,9 @@ t.test("a data: URL in base64 has a type, bytes and a prefix", async (t) => {
   for (const [prefix, mime] of [
     ["data:image/png;base64,", "image/png"],
     ["data:text/plain;charset=utf-8;base64,", "text/plain"],
+    ['data:text/plain; Charset="UTF-8";base64,', "text/plain"],
+    ["data:text/plain;name=a.txt;charset=iso-8859-1;base64,", "text/plain;charset=iso-8859-1"],
+    ["data:image/png;charset=iso-8859-1;base64,", "image/png"],
     ["data:;base64,", ""],
     ["DATA:image/png;BASE64,", "image/png"],
   ] as const)
