@@ -5,6 +5,7 @@ import { UploadTickets } from "../objects/upload-tickets.ts";
 import { asObject, asText } from "../wire/values.ts";
 import { ByteSearch } from "../wire/window.ts";
 import type { Opaque } from "./events.ts";
+import { KeptEnvelopes } from "./kept-envelopes.ts";
 
 /**
  * The prefix of every envelope. It is whole bytes in base64, of characters in both base64 alphabets: clients may decode an
@@ -21,16 +22,9 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 /** Maximum characters of an envelope. Signatures on images are the longest that vendors send. */
 const MAX_ENVELOPE = 16 * 1024 * 1024;
-/** For envelopes kept for clients that lose them: maximum milliseconds, maximum number, and maximum characters in total. */
-const REMEMBER_LIMITS = { age: 3_600_000, count: 20_000, size: 64 * 1024 * 1024 };
 
 /** How an opaque string is packed: as the bytes that its base64 or base64url decodes to, or as text. */
 const CODINGS = ["base64", "base64url", "utf8"] as const;
-
-interface RememberedEnvelope {
-  envelope: string;
-  since: number;
-}
 
 /**
  * State that only one provider can read, in a form that any client's protocol can carry. It is encrypted, so that a client
@@ -44,17 +38,13 @@ export class Envelopes {
   readonly uploads: UploadTickets;
   private readonly encryptionKey: Buffer;
   private readonly nonceKey: Buffer;
-  /** By caller and call id; the oldest first. */
-  private readonly remembered = new Map<string, RememberedEnvelope>();
-  private rememberedSize = 0;
+  private readonly kept: KeptEnvelopes;
 
   /**
    * @param secret its owner can open and forge envelopes; without one they are valid only for this process's lifetime.
    */
-  constructor(
-    secret: string | Buffer = randomBytes(32),
-    private readonly now: () => number = Date.now,
-  ) {
+  constructor(secret: string | Buffer = randomBytes(32), now: () => number = Date.now) {
+    this.kept = new KeptEnvelopes(now);
     this.ids = new IssuedIds(secret);
     this.uploads = new UploadTickets(secret);
     this.encryptionKey = createHmac("sha256", secret).update("model-gateway envelope").digest();
@@ -148,28 +138,13 @@ export class Envelopes {
 
   /** Keeps the state of a caller's tool call, for an hour at most, for clients that strip fields they do not know. */
   remember(caller: string, callId: string, opaque: Opaque): void {
-    const key = rememberKey(caller, callId);
-    this.forget(key);
-    const envelope = this.seal(opaque, caller);
-    if (envelope.length > REMEMBER_LIMITS.size / 64) return;
-    this.remembered.set(key, { envelope, since: this.now() });
-    this.rememberedSize += envelope.length;
-    for (const [oldest, { since }] of this.remembered) {
-      const fits = this.remembered.size <= REMEMBER_LIMITS.count && this.rememberedSize <= REMEMBER_LIMITS.size;
-      if (fits && since > this.now() - REMEMBER_LIMITS.age) break;
-      this.forget(oldest);
-    }
+    this.kept.set(caller, callId, this.seal(opaque, caller));
   }
 
   /** Returns what was kept for a call of that caller. @param key not converted to a string where nothing is kept */
   recall(caller: string, key: { toString(): string }): Opaque | undefined {
-    const entry = this.remembered.size === 0 ? undefined : this.remembered.get(rememberKey(caller, `${key}`));
-    return entry && entry.since > this.now() - REMEMBER_LIMITS.age ? this.open(entry.envelope, [caller]) : undefined;
-  }
-
-  private forget(key: string): void {
-    this.rememberedSize -= this.remembered.get(key)?.envelope.length ?? 0;
-    this.remembered.delete(key);
+    const envelope = this.kept.get(caller, key);
+    return envelope === undefined ? undefined : this.open(envelope, [caller]);
   }
 }
 
@@ -179,8 +154,6 @@ const canonicalBase64 = (text: string): string =>
     .replaceAll("+", "-")
     .replaceAll("/", "_")
     .replace(/={1,2}$/, "");
-
-const rememberKey = (caller: string, callId: string): string => `${caller} ${callId}`;
 
 const invalidEnvelope = (): GatewayError =>
   new GatewayError("invalid_field", {
