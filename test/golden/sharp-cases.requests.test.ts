@@ -440,3 +440,21 @@ t.test(
       }
   },
 );
+
+t.test("settings without an effect are accepted in every protocol, also where nothing may be dropped", async (t) => {
+  const idle: Partial<Record<(typeof PROTOCOLS)[number], JsonObject[]>> = {
+    gemini: [
+      gemini({}, { store: false }),
+      gemini({}, { labels: {} }),
+      gemini({ presencePenalty: 0, frequencyPenalty: 0 }),
+      gemini({ thinkingConfig: { includeThoughts: false } }),
+    ],
+    "openai-responses": [{ ...PLAIN["openai-responses"], metadata: {} }],
+  };
+  for (const [client, bodies] of Object.entries(idle))
+    for (const vendor of PROTOCOLS.filter((name) => name !== client))
+      for (const body of bodies) {
+        const from = client as (typeof PROTOCOLS)[number];
+        t.same(send(from, body, vendor, { strict: true }).dropped, [], `${JSON.stringify(body)} to ${vendor}`);
+      }
+});

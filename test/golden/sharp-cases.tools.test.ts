@@ -539,3 +539,28 @@ t.test("a forced vendor tool is a 400 at the choice", async (t) => {
   const named = { ...PLAIN["anthropic-messages"], tools: [bash], tool_choice: { type: "tool", name: "bash" } };
   t.match(refusalOf("anthropic-messages", named, "openai-chat"), { param: "tool_choice" });
 });
+
+t.test("a strict tool of a Claude client is strict for OpenAI if it can be, and else an ordinary one", async (t) => {
+  const input = (required: string[]) => ({
+    type: "object",
+    properties: { city: { type: "string" }, unit: { type: "string" } },
+    required,
+    additionalProperties: false,
+  });
+  const tool = (name: string, required: string[]) => ({ name, strict: true, input_schema: input(required) });
+  const asked = { ...PLAIN["anthropic-messages"], tools: [tool("all", ["city", "unit"]), tool("some", ["city"])] };
+  for (const to of ["openai-chat", "openai-responses"] as const) {
+    const { body, notices } = send("anthropic-messages", asked, to);
+    const tools = listAt(body, "tools").map((sent) => (sent["function"] ?? sent) as JsonObject);
+    t.same(
+      tools.map(({ name, strict }) => [name, strict ?? false]),
+      [
+        ["all", true],
+        ["some", false],
+      ],
+      to,
+    );
+    t.match(notices, [/^tools\.1: /], to);
+    t.match(refusalOf("anthropic-messages", asked, to, { strict: true }), { param: "tools.1" }, to);
+  }
+});

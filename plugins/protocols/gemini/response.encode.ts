@@ -634,12 +634,14 @@ export class GroundingWriter {
   placeCitations(text: string, part: number, before: number): void {
     const offsets = new TextOffsets(text);
     let last: { start: number; end: number; support: GroundingSupport } | undefined;
-    for (const { chunk, start, end: upTo } of this.openCitations) {
-      const end = Math.min(upTo ?? text.length, text.length);
+    for (const { chunk, start: from, end: upTo } of this.openCitations) {
+      // Vendors that count otherwise may end within a character: half of one is no Unicode, and strict JSON parsers refuse it.
+      const start = isWithinCharacter(text, from) ? from - 1 : from;
+      const end = Math.min(upTo ?? text.length, text.length) + (isWithinCharacter(text, upTo ?? 0) ? 1 : 0);
       if (start >= end) continue;
       if (last?.start !== start || last.end !== end) {
-        const from = before + offsets.bytesBefore(start);
-        const support = { segment: segmentJson(text.slice(start, end), from, part), chunks: new Set<number>() };
+        const segment = segmentJson(text.slice(start, end), before + offsets.bytesBefore(start), part);
+        const support = { segment, chunks: new Set<number>() };
         this.addWeight(support.segment.length);
         this.supports.push(support);
         last = { start, end, support };
@@ -663,6 +665,9 @@ export class GroundingWriter {
       throw new GatewayError("upstream_invalid", { message: "The provider's citations are longer than 8 MiB." });
   }
 }
+
+/** Reports whether an offset is between the halves of a surrogate pair. */
+const isWithinCharacter = (text: string, at: number): boolean => at > 0 && (text.codePointAt(at - 1) ?? 0) > 0xffff;
 
 /** Returns a source. Clients show the pages in `web`, which has no member for a quote. */
 function chunkJson({ url, title, quote }: Citation): string {

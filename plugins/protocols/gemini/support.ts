@@ -136,8 +136,20 @@ export const GEMINI_SETTINGS: readonly Setting<ProtoFields>[] = [
     type: "number",
     range: [1, Number.POSITIVE_INFINITY],
   },
-  { path: "generationConfig.presencePenalty", field: "presencePenalty", feature: "penalties", type: "number" },
-  { path: "generationConfig.frequencyPenalty", field: "frequencyPenalty", feature: "penalties", type: "number" },
+  {
+    path: "generationConfig.presencePenalty",
+    field: "presencePenalty",
+    feature: "penalties",
+    type: "number",
+    hasNoEffect: (penalty) => penalty === 0,
+  },
+  {
+    path: "generationConfig.frequencyPenalty",
+    field: "frequencyPenalty",
+    feature: "penalties",
+    type: "number",
+    hasNoEffect: (penalty) => penalty === 0,
+  },
   { path: "generationConfig.seed", field: "seed", feature: "seed", type: "integer", write: writeSeed },
   {
     path: "generationConfig.stopSequences",
@@ -227,12 +239,20 @@ export const GEMINI_SETTINGS: readonly Setting<ProtoFields>[] = [
     encodeMap: ENCODED_TIERS,
   },
   { path: "cachedContent", field: "cacheHandle", feature: "cache_handle", type: "text" },
-  { path: "store", field: "store", feature: "store", type: "flag", write: refuseStore },
+  {
+    path: "store",
+    field: "store",
+    feature: "store",
+    type: "flag",
+    hasNoEffect: (store) => store === false,
+    write: refuseStore,
+  },
   {
     path: "labels",
     field: "metadata",
     feature: "metadata",
     type: "any",
+    hasNoEffect: (labels) => Object.keys(labels as object).length === 0,
     // Only the Vertex form of the protocol accepts labels; elsewhere a request with them fails. [S]
     only: "decode",
     read: readLabels,
@@ -466,7 +486,8 @@ function readThinking(config: ProtoFields, name: string): ReasoningConfig | unde
   const budget = thinking.number("thinkingBudget");
   const level = thinking.enumValue("thinkingLevel", "cosmetic");
   const effort = level === undefined ? undefined : readLevel(level, budget !== undefined, thinking);
-  if (show !== undefined) thinking.declare("includeThoughts", "reasoning_summary");
+  // Clients that do not want thoughts get none, whoever thinks.
+  if (show) thinking.declare("includeThoughts", "reasoning_summary");
   if (budget !== undefined) thinking.declare("thinkingBudget", "reasoning_budget");
   if (level !== undefined) thinking.declare("thinkingLevel", "reasoning_effort");
   thinking.declareUnread();

@@ -22,7 +22,7 @@ import {
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import { cacheBreakpoint, checkPrefill, errorResultText } from "../openai/request.encode.ts";
+import { cacheBreakpoint, checkPrefill, errorResultText, strictOf } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
@@ -319,7 +319,7 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
   const tools: JsonObject[] = [];
   for (const tool of conversation.tools) {
     if (tool.cache) context.drop(tool.cache.at ?? tool.at, "Chat Completions has no cache marks on tools");
-    if (tool.kind !== "web_search") tools.push(toolOf(tool, context));
+    if (tool.kind !== "web_search") tools.push(toolOf(tool, conversation, context));
     else if (keepsSearch(tool, conversation, context)) members["web_search_options"] = webSearchOf(tool, context);
   }
   if (tools.length > 0) members["tools"] = tools;
@@ -333,7 +333,11 @@ function keepsSearch(tool: Tool & { kind: "web_search" }, conversation: Conversa
   return isAllowed;
 }
 
-function toolOf(tool: Exclude<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {
+function toolOf(
+  tool: Exclude<Tool, { kind: "web_search" }>,
+  conversation: Conversation,
+  context: EncodeContext,
+): JsonObject {
   if (tool.kind === "server") return tool.json as JsonObject;
   const name = fitChatToolName(tool.name, tool.namespace, context);
   const { description } = tool;
@@ -341,7 +345,8 @@ function toolOf(tool: Exclude<Tool, { kind: "web_search" }>, context: EncodeCont
     const format = tool.grammar === undefined ? undefined : formatOfGrammar(tool.grammar);
     return { type: "custom", custom: { name, ...dropUndefined({ description, format }) } };
   }
-  const { parameters, strict } = tool;
+  const { parameters } = tool;
+  const strict = strictOf(tool, conversation, context);
   return { type: "function", function: { name, ...dropUndefined({ description, parameters, strict }) } };
 }
 

@@ -37,7 +37,7 @@ export const support: SupportTable = {
   audio_out: "refused",
   image_out: ["mapped", "as `modalities` and `image_config`; the vendor checks them"],
   tools: "mapped",
-  tools_strict: "mapped",
+  tools_strict: ["mapped", "left out for a schema of another vendor's client that cannot be enforced, declared"],
   tools_custom: "mapped",
   tools_namespace: ["mapped", "as `namespace__name`, undone in the answer"],
   web_search: [

@@ -24,7 +24,14 @@ import {
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
-import { cacheBreakpoint, checkPrefill, errorResultText, fitName, mayReason } from "../openai/request.encode.ts";
+import {
+  cacheBreakpoint,
+  checkPrefill,
+  errorResultText,
+  fitName,
+  mayReason,
+  strictOf,
+} from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { imageTool, RESPONSES_TOOL_CHOICE } from "./support.choice.ts";
 import { RESPONSES_SETTINGS, writeInclude } from "./support.ts";
@@ -51,7 +58,7 @@ export function* encodeRequest(conversation: Conversation, context: EncodeContex
   const body = dropUndefined({
     model: context.model,
     input: yield* writeItems(conversation.turns, context),
-    ...(withImageTool.tools.length > 0 && { tools: writeTools(withImageTool.tools, context) }),
+    ...(withImageTool.tools.length > 0 && { tools: writeTools(withImageTool, context) }),
     ...writeSettings(RESPONSES_TOOL_CHOICE, withImageTool, context),
     ...writeSettings(RESPONSES_SETTINGS, dropUnsupportedThinking(conversation, context), context),
     // Nothing is stored, so reasoning must be returned encrypted.
@@ -340,11 +347,11 @@ function audioSource({ source, mime, at }: Media, context: EncodeContext): JsonO
 }
 
 /** Encodes tools in their order; consecutive ones of a namespace are grouped. */
-function writeTools(tools: readonly Tool[], context: EncodeContext): JsonObject[] {
+function writeTools(conversation: Conversation, context: EncodeContext): JsonObject[] {
   const written: JsonObject[] = [];
   let group: { namespace: string; tools: JsonObject[] } | undefined;
-  for (const tool of tools) {
-    const json = writeTool(tool, context);
+  for (const tool of conversation.tools) {
+    const json = writeTool(tool, conversation, context);
     if (!json) continue;
     const namespace = "namespace" in tool ? tool.namespace : undefined;
     if (namespace === undefined) {
@@ -362,11 +369,12 @@ function writeTools(tools: readonly Tool[], context: EncodeContext): JsonObject[
 /** The schema of a function without arguments: the vendor requires one. */
 const NO_PARAMETERS = { type: "object", properties: {} };
 
-function writeTool(tool: Tool, context: EncodeContext): JsonObject | undefined {
+function writeTool(tool: Tool, conversation: Conversation, context: EncodeContext): JsonObject | undefined {
   dropCacheMark(tool, context);
   switch (tool.kind) {
     case "function": {
-      const { description, parameters = NO_PARAMETERS, strict = false } = tool;
+      const { description, parameters = NO_PARAMETERS } = tool;
+      const strict = strictOf(tool, conversation, context) ?? false;
       const name = fitName(tool.name, context.names);
       return dropUndefined({ type: "function", name, description, parameters, strict });
     }

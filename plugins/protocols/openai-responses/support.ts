@@ -47,7 +47,10 @@ export const support: SupportTable = {
     "as the tool `image_generation`, which is forced if no text is requested; sizes other than 1:1, 2:3 and 3:2 are dropped",
   ],
   tools: "mapped",
-  tools_strict: ["mapped", "`strict` is always sent: its absence does not mean false here"],
+  tools_strict: [
+    "mapped",
+    "`strict` is always sent: its absence does not mean false here; false for a schema of another vendor's client that cannot be enforced, declared",
+  ],
   tools_custom: "mapped",
   tools_namespace: "mapped",
   web_search: ["mapped", "without excluded domains and without a limit of searches"],
@@ -171,7 +174,15 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     valueMap: sameNames(["auto", "concise", "detailed"]),
   },
   // Labels beyond the vendor's maximum are dropped one by one.
-  { path: "metadata", field: "metadata", feature: "metadata", type: "any", read: readLabels, write: writeLabels },
+  {
+    path: "metadata",
+    field: "metadata",
+    feature: "metadata",
+    type: "any",
+    hasNoEffect: (metadata) => Object.keys(metadata as object).length === 0,
+    read: readLabels,
+    write: writeLabels,
+  },
   { path: "prompt_cache_key", field: "cacheKey", ...labelOf("cache_key") },
   { path: "safety_identifier", field: "user", ...labelOf("user") },
   // The older user name; beside the newer one it means something else, for which conversations have no field.

@@ -7,7 +7,9 @@ import {
   type JsonObject,
   pathOfUse,
   ReasoningBudget,
+  type Tool,
 } from "model-gateway/protocol";
+import { canEnforceSchema } from "./schema.ts";
 
 /** Efforts in ascending order. */
 const EFFORT_ORDER: readonly Effort[] = ["minimal", "low", "medium", "high", "xhigh", "max"];
@@ -114,6 +116,20 @@ export function fitLabel(text: string, path: string, context: EncodeContext): st
 
 /** The notice for a schema that the client's vendor would enforce by default. */
 export const UNENFORCED_SCHEMA = "the schema is described to the model, not enforced";
+
+/**
+ * Returns a function's `strict`. The vendor refuses a strict function whose members are not all required, or that has constraints it
+ * cannot enforce; another vendor's client may send one, which becomes an ordinary function, with a notice.
+ */
+export function strictOf(
+  { strict, parameters, at }: Extract<Tool, { kind: "function" }>,
+  conversation: Conversation,
+  context: EncodeContext,
+): boolean | undefined {
+  if (!strict || conversation.protocol.startsWith("openai-") || canEnforceSchema(parameters?.value)) return strict;
+  context.change(at, UNENFORCED_SCHEMA);
+  return undefined;
+}
 
 /** Characters that the vendor accepts in a tool's name. [S] */
 const NAME_CHARACTERS = "a-zA-Z0-9_-";

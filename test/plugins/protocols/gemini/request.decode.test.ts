@@ -337,7 +337,7 @@ t.test("the members at top level", async (t) => {
     contents,
     labels: { team: "a" },
     serviceTier: "STANDARD",
-    store: false,
+    store: true,
     cachedContent: "cachedContents/x",
     safety_settings: [
       { category: "C", threshold: "BLOCK_NONE" },
@@ -347,7 +347,7 @@ t.test("the members at top level", async (t) => {
     newThing: 1,
   };
   const { metadata, tier, store } = read(body);
-  t.same({ metadata, tier, store }, { metadata: { team: "a" }, tier: "default", store: false });
+  t.same({ metadata, tier, store }, { metadata: { team: "a" }, tier: "default", store: true });
   t.same(usesOf(body), [
     "tier serviceTier",
     "cache_handle cachedContent",

@@ -791,6 +791,18 @@ t.test("citations have positions in bytes of the part that clients see", async (
   });
 });
 
+t.test("a citation that begins or ends within a character has all of it", async (t) => {
+  const grounding = new GroundingWriter();
+  cited(grounding, "a😀b😀c", { ...A, start: 2, end: 3 }, { ...A, start: 3, end: 5 }, { ...A, start: 0, end: 1 });
+  t.match(json(grounding), {
+    groundingSupports: [
+      { segment: { startIndex: 1, endIndex: 5, text: "😀" } },
+      { segment: { startIndex: 5, endIndex: 10, text: "b😀" } },
+      { segment: { endIndex: 1, text: "a" } },
+    ],
+  });
+});
+
 t.test("positions far into a text are right", async (t) => {
   const words = Array.from({ length: 400 }, (_, n) => `größe😀${n}`);
   const text = words.join(" ");

@@ -591,7 +591,9 @@ const named = (name: string, more: object = {}): Tool => ({ kind: "function", na
 const search: Tool = { kind: "web_search", at: "w" };
 
 t.test("tools are flat, always contain whether they are strict, and keep the text of their schema", async (t) => {
-  const parameters = new RawJson('{ "type":"object", "maximum":12345678901234567890 }');
+  const properties =
+    '"properties":{"a":{"const":12345678901234567890}}, "required":["a"], "additionalProperties":false';
+  const parameters = new RawJson(`{ "type":"object", ${properties} }`);
   const { tools, text } = writeTools([named("f", { parameters, description: "F", strict: true }), named("g")]);
   t.match(text, `"parameters":${parameters.text},"strict":true`);
   t.match(tools, [

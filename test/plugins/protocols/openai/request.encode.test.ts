@@ -8,10 +8,12 @@ import {
   fitName,
   mayReason,
   promptCacheOptions,
+  strictOf,
   supportedEffort,
 } from "../../../../plugins/protocols/openai/request.encode.ts";
 import type { Conversation, Effort } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
 import { terms } from "../openai-chat/fixture.ts";
 
 t.test("a cache mark lasts at least as long as requested, in the two durations that the vendor has", async (t) => {
@@ -31,6 +33,24 @@ t.test("a cache mark lasts at least as long as requested, in the two durations t
     { mode: "implicit", ttl: "12h" },
   ]);
 });
+
+t.test(
+  "a function stays strict if the vendor can enforce its schema, or the client's vendor has the same rules",
+  async (t) => {
+    const strictFor = (protocol: string, schema: object, strict = true) => {
+      const to = terms();
+      const tool = { kind: "function", name: "f", at: "tools.0", strict } as const;
+      const parameters = new RawJson(JSON.stringify(schema));
+      return [strictOf({ ...tool, parameters }, { protocol } as Conversation, to), to.losses.changed];
+    };
+    const closed = { type: "object", properties: { a: { type: "string" } }, additionalProperties: false };
+    const required = { ...closed, required: ["a"] };
+    t.same(strictFor("anthropic-messages", required), [true, []]);
+    t.same(strictFor("anthropic-messages", closed), [undefined, ["tools.0"]], "with a member that may be absent");
+    t.same(strictFor("anthropic-messages", closed, false), [false, []]);
+    t.same(strictFor("openai-chat", closed), [true, []], "the vendor judges its own clients' schemas");
+  },
+);
 
 t.test("a label that is too long is sent as its hash, and that is declared", async (t) => {
   const to = terms();
