@@ -9,12 +9,13 @@ const INPUT = { member: "input", opening: openingOf("input"), beginning: beginni
 const MAX_OPENING = 256;
 const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 const PLAIN = /[^"\\]+/y;
+const EMPTY_OBJECT = /^\s*\{\s*\}\s*$/;
 const HIGH_SURROGATE = /[\ud800-\udbff]$/;
 
 /**
  * Extracts the text from an object of one member, like the arguments of a custom tool that was offered as a function,
  * `{"input": "…"}`, from pieces cut anywhere. Arguments of another form are buffered to their end; unless they contain the
- * member, they are the text.
+ * member, they are the text, and an empty object is an empty one.
  */
 export class TextUnwrapper {
   private state: "opening" | "text" | "over" | "other" = "opening";
@@ -88,6 +89,7 @@ export class TextUnwrapper {
 const unescapeLetter = ([, letter = ""]: string): string => ESCAPES[letter] ?? letter;
 
 function textIn(json: string, member: string): string | undefined {
+  if (EMPTY_OBJECT.test(json)) return "";
   try {
     const text = (JSON.parse(json) as Record<string, unknown>)[member];
     return typeof text === "string" ? text : undefined;

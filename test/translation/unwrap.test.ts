@@ -57,6 +57,10 @@ t.test("arguments of another form are read as a whole, and are the text where th
     t.equal(unwrapped([...other]).text, other);
 });
 
+t.test("an empty object is an empty text, like the absence of arguments", async (t) => {
+  for (const pieces of [[], ["{}"], [" {", "\n} "]]) t.equal(unwrapped(pieces).text, "");
+});
+
 t.test("an invalid escape, and incomplete arguments, yield what is there", async (t) => {
   t.equal(unwrapped(['{"input":"ab\\uzzzz"}']).text, 'ab\\uzzzz"}');
   t.equal(unwrapped(['{"input":"ab', "\\u00"]).text, "ab\\u00");
