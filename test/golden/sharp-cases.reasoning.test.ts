@@ -342,6 +342,30 @@ t.test("29: redacted_thinking passes through every client and back, unchanged an
         t.same(at(body, "messages.1.content"), content, `${client}: ${content.map(({ type }) => type)}`);
 });
 
+t.test("thinking between texts and calls keeps its place, without which Claude refuses it", async (t) => {
+  const more = { type: "thinking", thinking: "And then?", signature: "RXFMYXRlcg==" };
+  const again = { ...call, id: "toolu_2", input: { city: "Bergen" } };
+  for (const content of [
+    [thinking, call, more, again],
+    [{ type: "text", text: "Hm 😀." }, thinking, text, call],
+    [thinking, { type: "text", text: "One." }, call, { type: "redacted_thinking", data: REDACTED }, more, again],
+  ])
+    for (const client of ["openai-chat", "openai-responses"] as const)
+      for (const { body } of await seconds(client, claude(content), { facts: { thinking: "adaptive" } })) {
+        t.same(at(body, "messages.1.content"), content, `${client}: ${content.map(({ type }) => type)}`);
+        t.match(body["thinking"], { type: "adaptive" });
+      }
+  // OpenAI's reasoning is followed by its own item.
+  const reasoning = (id: string) => ({ type: "reasoning", id, summary: [], encrypted_content: ENCRYPTED + id });
+  const said = { type: "message", role: "assistant", id: "msg_1", content: [{ type: "output_text", text: "I look." }] };
+  const asks = { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: "{}" };
+  for (const { body } of await seconds("openai-chat", openai([reasoning("rs_1"), said, reasoning("rs_2"), asks])))
+    t.same(
+      listAt(body, "input").map(({ type }) => type),
+      ["message", "reasoning", "message", "reasoning", "function_call", "function_call_output"],
+    );
+});
+
 t.test("30: thinking without text keeps its signature", async (t) => {
   const silent = { type: "thinking", thinking: "", signature: SIGNATURE };
   for (const client of others("anthropic-messages"))
@@ -431,7 +455,7 @@ t.test("33: unsigned reasoning is not sent to Claude, and that is declared", asy
   t.same(send("openai-chat", chat, "anthropic-messages").dropped, ["messages.1.reasoning_content"]);
 });
 
-t.test("34: a tool loop that lost Claude's thinking continues without thinking, and declares it", async (t) => {
+t.test("34: a tool loop that lost Claude's thinking by tokens continues without, and declares it", async (t) => {
   const ask = {
     messages: [
       { role: "user", content: "Weather?" },
@@ -446,22 +470,18 @@ t.test("34: a tool loop that lost Claude's thinking continues without thinking, 
     reasoning_effort: "high",
     max_completion_tokens: 32_000,
   };
-  for (const thinking of ["budget", "adaptive"] as const) {
-    const {
-      body,
-      notices,
-      text: json,
-    } = send("openai-chat", ask, "anthropic-messages", { facts: { thinking }, caller: "lost" });
-    t.notOk("thinking" in body, thinking);
-    t.match(notices, [
-      /^reasoning_effort: no thinking: the thoughts before the last tool calls are not in the request/,
-    ]);
-    t.same(faultsOf("anthropic-messages", json), []);
-    t.match(refusalOf("openai-chat", ask, "anthropic-messages", { facts: { thinking }, strict: true }), {
-      status: 400,
-      param: "reasoning_effort",
-    });
-  }
+  const facts = { thinking: "budget" } as const;
+  const { body, notices, text: json } = send("openai-chat", ask, "anthropic-messages", { facts, caller: "lost" });
+  t.notOk("thinking" in body);
+  t.match(notices, [/^reasoning_effort: no thinking: the thoughts before the last tool calls are not in the request/]);
+  t.same(faultsOf("anthropic-messages", json), []);
+  t.match(refusalOf("openai-chat", ask, "anthropic-messages", { facts, strict: true }), {
+    status: 400,
+    param: "reasoning_effort",
+  });
+  const adaptive = send("openai-chat", ask, "anthropic-messages", { facts: { thinking: "adaptive" }, caller: "lost" });
+  t.match(adaptive.body["thinking"], { type: "adaptive" }, "a model that decides may call tools without thoughts");
+  t.same(adaptive.notices, []);
   // With the thoughts there is thinking.
   const uses = claude([thinking, call]);
   for (const client of others("anthropic-messages"))

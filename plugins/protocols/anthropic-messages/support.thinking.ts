@@ -93,12 +93,8 @@ function writeThinking(
     return NO_THINKING;
   }
   if (off) return style === "budget" ? NO_THINKING : { thinking: { type: "disabled" }, thinks: false };
-  const thinkingLost = isThinkingLost(messages);
-  if (style === "budget") return budgetThinking(conversation, context, { maxTokens, thinkingLost, path });
-  const members = adaptiveThinking(requested, context, path);
-  if (!thinkingLost) return members;
-  context.change(path, LOST_THINKING);
-  return { thinks: false, ...(members.effort === undefined ? {} : { effort: members.effort }) };
+  if (style !== "budget") return adaptiveThinking(requested, context, path);
+  return budgetThinking(conversation, context, { maxTokens, thinkingLost: isThinkingLost(messages), path });
 }
 
 function adaptiveThinking(requested: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
@@ -178,7 +174,8 @@ const THINKING_BLOCKS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thi
 const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
 
 /**
- * Reports whether a tool loop's last assistant turn does not begin with its thinking: the vendor refuses thinking from there.
+ * Reports whether a tool loop's last assistant turn does not begin with its thinking: the vendor refuses thinking by tokens from
+ * there, but not adaptive thinking, where the model may call tools without thoughts. [D: adaptive thinking, validation changes]
  */
 export function isThinkingLost(messages: readonly JsonObject[]): boolean {
   const [results, calls] = messages

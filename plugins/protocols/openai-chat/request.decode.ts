@@ -33,7 +33,9 @@ import {
   createOpaque,
   ENVELOPE_FORMAT,
   LEGACY_CALL,
+  parsePlaceId,
   parseUrlCitation,
+  type ReasoningPlace,
   readPartCacheMark,
   reasoningKey,
   textMember,
@@ -169,18 +171,18 @@ class ChatMessageReader {
   }
 
   private assistant(message: Fields): Part[] {
-    const { before, after } = this.readReasoning(message);
-    const parts: Part[] = [...before, ...textPartsOf(message), ...after];
-    parts.push(...this.images(message, [...before, ...after]));
+    const { before, between, after } = this.readReasoning(message);
+    const texts = textPartsOf(message);
+    const images = this.images(message, [...before, ...after]);
     const idsWithState = callsWithState([...before, ...after]);
-    const calls = message.list("tool_calls") ?? [];
-    calls.forEach((value, n) => {
-      parts.push(this.calls.call(value, `${message.path("tool_calls")}.${n}`, idsWithState));
-    });
+    const calls = (message.list("tool_calls") ?? []).map((value, n) =>
+      this.calls.call(value, `${message.path("tool_calls")}.${n}`, idsWithState),
+    );
     const legacy = message.object(LEGACY_CALL);
-    if (legacy) parts.push(this.calls.legacy(legacy));
+    if (legacy) calls.push(this.calls.legacy(legacy));
     message.ignore("audio", "foreign_block");
-    return parts;
+    const placed = placeReasoning(between, texts, calls);
+    return [...before, ...placed.parts, ...placed.texts, ...after, ...images, ...placed.calls];
   }
 
   /** Decodes images of the model in OpenRouter's format, which the encoder uses too. @param states the reasoning beside them */
@@ -203,7 +205,7 @@ class ChatMessageReader {
    * Decodes reasoning in any of three dialects: `reasoning_details` (OpenRouter's, which the encoder uses too) before
    * `reasoning_content` (DeepSeek's) before `reasoning` (Groq's); the latter two repeat the former's text.
    */
-  private readReasoning(message: Fields): { before: Reasoning[]; after: Reasoning[] } {
+  private readReasoning(message: Fields): MessageReasoning {
     const sentDetails = asList(message.members["reasoning_details"]);
     if (Array.isArray(message.members["reasoning_details"])) message.ignore("reasoning_details");
     const recalled = sentDetails.length === 0 ? this.recalledDetails(message) : [];
@@ -211,7 +213,7 @@ class ChatMessageReader {
     const details = recalled.length > 0 ? this.readRecalled(message, recalled) : this.details(message, sentDetails);
     const member = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.members[name]));
     const text = member && asText(message.members[member]);
-    const before = details.filter(({ afterText }) => !afterText).map(({ reasoning }) => reasoning);
+    const before = details.filter(({ place }) => place === undefined).map(({ reasoning }) => reasoning);
     if (member && details.length === 0) before.push({ kind: "reasoning", text: text ?? "", at: message.path(member) });
     const first = details[0]?.reasoning ?? before[0];
     if (first && recalled.length === 0) this.uses.push({ feature: "reasoning_text", path: first.at });
@@ -227,7 +229,10 @@ class ChatMessageReader {
     if (belongsToEntry && single) single.text = text;
     const state = messageState(message);
     if (state) before.push({ kind: "reasoning", redacted: true, opaque: state, at: message.ownPath });
-    return { before, after: details.filter(({ afterText }) => afterText).map(({ reasoning }) => reasoning) };
+    const between = details.flatMap(({ reasoning, place }) =>
+      typeof place === "object" ? [{ reasoning, place }] : [],
+    );
+    return { before, between, after: details.filter(({ place }) => place === "end").map(({ reasoning }) => reasoning) };
   }
 
   /** Returns the stored `reasoning_details` of a message whose client sent none back. */
@@ -240,9 +245,9 @@ class ChatMessageReader {
   private readRecalled(message: Fields, list: readonly unknown[]): DetailReasoning[] {
     try {
       return detailReasonings(list, message.ownPath, this.incoming).map(
-        ({ reasoning: { opaque, ...rest }, afterText }) => ({
+        ({ reasoning: { opaque, ...rest }, place }) => ({
           reasoning: { ...rest, at: message.ownPath, ...(opaque ? { opaque: { ...opaque, recalled: true } } : {}) },
-          afterText,
+          place,
         }),
       );
     } catch {
@@ -304,10 +309,59 @@ function declareUnreadDetails(details: readonly unknown[], at: string, uses: Fea
   });
 }
 
-/** A reasoning, and whether its state belongs after the text of its message. */
+/** A reasoning, and its place in the message unless that is the beginning; `end` is after the text, for state of a text. */
 interface DetailReasoning {
   reasoning: Reasoning;
-  afterText: boolean;
+  place: ReasoningPlace | "end" | undefined;
+}
+
+/** A message's reasoning by place. */
+interface MessageReasoning {
+  before: Reasoning[];
+  between: { reasoning: Reasoning; place: ReasoningPlace }[];
+  after: Reasoning[];
+}
+
+/**
+ * Puts reasoning back between the texts and calls of its message, which have their own members in Chat: a vendor that has signed
+ * it may refuse it elsewhere. Returns the parts up to the last reasoning, and the texts and calls that are left.
+ */
+function placeReasoning(
+  between: MessageReasoning["between"],
+  texts: readonly Part[],
+  calls: readonly ToolCall[],
+): { parts: Part[]; texts: Part[]; calls: ToolCall[] } {
+  const parts: Part[] = [];
+  let [length, nextText, nextCall] = [0, 0, 0];
+  /** What is left of the next text. */
+  let rest = texts[0];
+  for (const { reasoning, place } of between) {
+    while (rest && length < place.text) {
+      const [taken, left] = splitText(rest, place.text - length);
+      if (!taken) break;
+      parts.push(taken);
+      length += textLengthOf(taken);
+      rest = left ?? texts[++nextText];
+    }
+    while (nextCall < Math.min(place.calls, calls.length)) parts.push(calls[nextCall++] as ToolCall);
+    parts.push(reasoning);
+  }
+  return { parts, texts: rest ? [rest, ...texts.slice(nextText + 1)] : [], calls: calls.slice(nextCall) };
+}
+
+const textLengthOf = (part: Part): number => (part.kind === "text" ? part.text.length : 0);
+
+/** Splits a text after some characters; undefined where its citations, which count its characters, keep it together. */
+function splitText(part: Part, length: number): [taken: Part | undefined, left?: Part] {
+  if (part.kind !== "text" || part.text.length <= length) return [part];
+  if (part.citations) return [undefined];
+  const { cache: _, ...first } = part;
+  // Of a text that the client has changed, not between the halves of a surrogate pair.
+  const end = length + (/^[\udc00-\udfff]/.test(part.text.slice(length, length + 1)) ? 1 : 0);
+  return [
+    { ...first, text: part.text.slice(0, end) },
+    { ...part, text: part.text.slice(end) },
+  ];
 }
 
 /** Entries of one reasoning: one, or several consecutive ones of one index, as clients keep streamed ones. */
@@ -345,7 +399,8 @@ function detailReasoning({ at, entries }: DetailGroup, incoming: IncomingRequest
     ...(hasNoText && asText(merged["data"]) !== undefined ? { redacted: true } : {}),
     ...(opaque ? { opaque } : {}),
   };
-  return { reasoning, afterText: first["format"] === ENVELOPE_FORMAT && first["id"] === AFTER_TEXT };
+  const id = first["format"] === ENVELOPE_FORMAT ? first["id"] : undefined;
+  return { reasoning, place: id === AFTER_TEXT ? "end" : parsePlaceId(id) };
 }
 
 function detailState(entry: JsonObject, incoming: IncomingRequest): Opaque | undefined {

@@ -20,7 +20,7 @@ import {
 import { CHAT_FINISH_REASONS, declareFinish, isRefusalReason } from "../openai/response.encode.ts";
 import { requestsUsage, writeUsage } from "../openai/usage.ts";
 import { formatDataUrl, servedTier } from "../openai/wire.ts";
-import { AFTER_TEXT, ENVELOPE_FORMAT, reasoningKey, writeUrlCitation } from "./wire.ts";
+import { AFTER_TEXT, ENVELOPE_FORMAT, placeId, type ReasoningPlace, reasoningKey, writeUrlCitation } from "./wire.ts";
 
 /** A block of the response that is being written. */
 interface WrittenBlock {
@@ -54,6 +54,8 @@ interface WrittenThought {
   opaque?: Opaque;
   /** Whether its state was on an empty text after another text. */
   afterText?: boolean;
+  /** Where it was, unless it began the message. */
+  place?: ReasoningPlace;
 }
 
 interface WrittenChoice {
@@ -189,7 +191,11 @@ abstract class ChatDeltaWriter {
         if (event.opaque) block.stateEntry = addStateEntry(choice, { ...event.opaque, on: "text" });
         break;
       case "reasoning":
-        block.thought = addThought(choice, { summary: event.summary === true, redacted: event.redacted === true });
+        block.thought = addThought(choice, {
+          summary: event.summary === true,
+          redacted: event.redacted === true,
+          place: { text: choice.content, calls: choice.calls },
+        });
         break;
       case "tool_call":
         this.call(block, event);
@@ -328,17 +334,20 @@ abstract class ChatDeltaWriter {
     return reason === "tool_calls" && this.legacy ? "function_call" : CHAT_FINISH_REASONS[reason];
   }
 
-  private detailsOf({ opaque, texts, summary, redacted, afterText }: WrittenThought, index: number): JsonObject[] {
+  private detailsOf({ opaque, texts, summary, redacted, ...where }: WrittenThought, index: number): JsonObject[] {
     if (!opaque) return [];
     const text = texts.join("");
     const textMembers = redacted || (summary && text === "") ? {} : summary ? { summary: text } : { text };
-    return detailEntries(this.context.seal(opaque), index, { ...textMembers, ...(afterText ? { afterText } : {}) });
+    return detailEntries(this.context.seal(opaque), index, {
+      ...textMembers,
+      ...dropUndefined({ id: entryId(where) }),
+    });
   }
 }
 
 function addThought(
   { thoughts }: WrittenChoice,
-  members: Pick<WrittenThought, "summary" | "redacted" | "opaque">,
+  members: Pick<WrittenThought, "summary" | "redacted" | "opaque" | "place">,
 ): WrittenThought {
   const thought = { texts: [], hasText: false, part: 0, ...members };
   thoughts.push(thought);
@@ -364,13 +373,19 @@ function logprobsJson(member: "content" | "refusal", tokens: unknown): string {
   return member === "content" ? `{"content":${json},"refusal":null}` : `{"content":null,"refusal":${json}}`;
 }
 
+/** Returns the `id` of an entry for the place of its reasoning or state; undefined for the beginning of the message. */
+function entryId({ afterText, place }: Pick<WrittenThought, "afterText" | "place">): string | undefined {
+  if (afterText) return AFTER_TEXT;
+  return place && place.text + place.calls > 0 ? placeId(place) : undefined;
+}
+
 /** Returns the entries of `reasoning_details` that carry a reasoning's envelope to the client and back. */
 function detailEntries(
   envelope: string,
   index: number,
-  { text, summary, afterText }: { text?: string; summary?: string; afterText?: boolean },
+  { text, summary, id }: { text?: string; summary?: string; id?: string },
 ): JsonObject[] {
-  const common = { format: ENVELOPE_FORMAT, index, ...(afterText ? { id: AFTER_TEXT } : {}) };
+  const common = { format: ENVELOPE_FORMAT, index, ...dropUndefined({ id }) };
   if (summary !== undefined)
     return [
       { type: "reasoning.summary", summary, ...common },

@@ -25,6 +25,21 @@ export const reasoningKey = (callId: string): string => `thoughts ${callId}`;
 /** The `id` of an entry whose state was on an empty text after the text of the message. */
 export const AFTER_TEXT = "behind";
 
+/** What a message had before a reasoning: characters of its content, and calls. */
+export interface ReasoningPlace {
+  text: number;
+  calls: number;
+}
+
+/** Returns the `id` of an entry whose reasoning did not begin the message. */
+export const placeId = ({ text, calls }: ReasoningPlace): string => `${AFTER_TEXT} ${text} ${calls}`;
+
+/** Returns the place in an entry's `id`; undefined for the beginning of the message. */
+export function parsePlaceId(id: unknown): ReasoningPlace | undefined {
+  const [, text, calls] = (typeof id === "string" && /^behind (\d{1,9}) (\d{1,9})$/.exec(id)) || [];
+  return text === undefined ? undefined : { text: Number(text), calls: Number(calls) };
+}
+
 /** The kind of opaque state from this protocol's own vendors: its member, or how the member is read. */
 export type StateKind =
   | "reasoning_details"

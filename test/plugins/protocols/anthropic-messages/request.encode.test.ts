@@ -499,7 +499,7 @@ t.test("beside a forced call there is no thinking budget, which is declared", as
   t.match(ask({ effort: "low" }, { thinking: "adaptive" }, more), { thinking: { type: "adaptive" } });
 });
 
-t.test("in a tool loop that lost its thinking the model continues without thinking, and it is declared", async (t) => {
+t.test("in a tool loop that lost its thinking, thinking by tokens is not requested, and it is declared", async (t) => {
   const signed: Part = {
     kind: "reasoning",
     text: "Hm.",
@@ -514,16 +514,20 @@ t.test("in a tool loop that lost its thinking the model continues without thinki
     const turns = [["user", text("Hi")], ["assistant", ...before, call], ["user", result], ...after];
     return write(conversation(turns as never, { reasoning: { effort: "high" }, tools: [f], ...more }), facts);
   };
-  for (const thinking of ["budget", "adaptive"] as const) {
-    const lost = loop({ thinking });
-    t.notOk("thinking" in lost.body, thinking);
-    t.match(lost.changed, [/^reasoning_effort: no thinking/]);
-    t.ok("thinking" in loop({ thinking }, signed).body, "signed thinking is passed on");
-    const note = ["system", text("A note.")];
-    t.notOk(
-      "thinking" in loopThen({ thinking, system_in_place: true }, note).body,
-      "a system message does not hide a tool loop",
-    );
+  const thinking = "budget";
+  const lost = loop({ thinking });
+  t.notOk("thinking" in lost.body);
+  t.match(lost.changed, [/^reasoning_effort: no thinking/]);
+  t.ok("thinking" in loop({ thinking }, signed).body, "signed thinking is passed on");
+  const note = ["system", text("A note.")];
+  t.notOk(
+    "thinking" in loopThen({ thinking, system_in_place: true }, note).body,
+    "a system message does not hide a tool loop",
+  );
+  for (const before of [[], [text("Let me see."), signed]]) {
+    const { body, changed } = loop({ thinking: "adaptive" }, ...before);
+    t.match(body["thinking"], { type: "adaptive" }, "adaptive thinking need not begin a turn");
+    t.same(changed, []);
   }
   const short = (...before: Part[]) => written({ thinking: "budget" }, before, [], { maxTokens: 4096 }).changed;
   t.same(short(signed), ["reasoning_effort: 3276 tokens for thinking"]);

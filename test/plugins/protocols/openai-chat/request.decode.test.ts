@@ -323,6 +323,37 @@ t.test("state after a text stays after it", async (t) => {
   ]);
 });
 
+t.test("reasoning returns to its place between texts and calls, as far as the client left them", async (t) => {
+  const state: Opaque = { protocol: "anthropic-messages", kind: "signature", data: "sig" };
+  const entry = (index: number, id?: string) => ({
+    type: "reasoning.text",
+    text: `${index}`,
+    signature: seal(state),
+    format: "gw1",
+    index,
+    ...(id === undefined ? {} : { id }),
+  });
+  const call = (id: string) => ({ id, type: "function", function: { name: "f", arguments: "{}" } });
+  const kinds = (message: object) =>
+    parts({ role: "assistant", ...message }).map((part) => ("text" in part ? `${part.kind} ${part.text}` : part.kind));
+  const reasoning_details = [entry(0), entry(1, "behind 2 0"), entry(2, "behind 4 1")];
+  const tool_calls = [call("a"), call("b")];
+  const [first, second, third] = ["reasoning 0", "reasoning 1", "reasoning 2"];
+  const all = kinds({ content: "abcd", reasoning_details, tool_calls });
+  t.same(all, [first, "text ab", second, "text cd", "tool_call", third, "tool_call"]);
+  const inParts = ["a", "bc", "def"].map((text) => ({ type: "text", text }));
+  t.same(kinds({ content: inParts, reasoning_details, tool_calls }), [
+    ...[first, "text a", "text b", second, "text c", "text d", "tool_call", third, "text ef", "tool_call"],
+  ]);
+  t.same(kinds({ content: "a", reasoning_details, tool_calls: [] }), [first, "text a", second, third]);
+  t.same(kinds({ content: null, reasoning_details, tool_calls }), [first, second, "tool_call", third, "tool_call"]);
+  t.same(kinds({ content: "a😀d", reasoning_details: [entry(0, "behind 2 0")] }), ["text a😀", first, "text d"]);
+  const annotations = [{ type: "url_citation", url_citation: { url: "u", title: "", start_index: 0, end_index: 4 } }];
+  t.same(kinds({ content: "abcd", annotations, reasoning_details: [entry(0, "behind 2 0")] }), [first, "text abcd"]);
+  for (const id of ["behind 2", "behind 1e9 0", "behind 2 0 0", "x"])
+    t.same(kinds({ content: "abcd", reasoning_details: [entry(0, id)] }), [first, "text abcd"], id);
+});
+
 t.test("a file is read by its URL in any spelling of the scheme, not as base64", async (t) => {
   for (const url of ["https://example.com/a.pdf", "HTTPS://example.com/a.pdf"]) {
     const content = [{ type: "file", file: { file_data: url } }];
