@@ -7,6 +7,7 @@ import { suggestion } from "../config/suggest.ts";
 import type { Config } from "../config/types.ts";
 import { fileProblem } from "../core/file-problem.ts";
 import { compileGlob } from "../core/glob.ts";
+import { dryStartPlugins } from "../dry-start.ts";
 import { findExtensions } from "../loaded-config.ts";
 import { loadVendors } from "../loader/vendors.ts";
 import { Catalogue } from "../prices/catalogue.ts";
@@ -14,7 +15,7 @@ import { fileFromOffers, formatGatewayFile, type NewFile } from "../setup/gatewa
 import { checkImportKind, readImport } from "../setup/imports.ts";
 import { type ModelOffer, queryOffers, type VendorOffer } from "../setup/offers.ts";
 import { openStores, runWithStores } from "../store/open.ts";
-import { UsageError } from "../text/format-error.ts";
+import { toProblem, UsageError } from "../text/format-error.ts";
 import { countNoun, formatTable, groupDigits, numberColumns } from "../text/table.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
@@ -252,7 +253,11 @@ async function fromImport(kind: string, named: string, io: Terminal): Promise<Ne
 async function checkFile(file: string, io: Terminal): Promise<{ config?: Config; problems: string[] }> {
   const folder = dirname(file);
   try {
-    return { config: await loadConfig(file, await findExtensions(folder), io.env, folder), problems: [] };
+    const extensions = await findExtensions(folder);
+    const config = await loadConfig(file, extensions, io.env, folder);
+    const found = await dryStartPlugins(config, extensions);
+    if (found.length > 0) throw new ConfigError(found.map(toProblem));
+    return { config, problems: [] };
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
     return { problems: [thrown.message] };

@@ -217,4 +217,13 @@ t.test("a file that is written with mistakes is there, ends with 1, and the help
   const { code, err } = await init(["--from", "litellm", "odd.yaml"]);
   t.match({ code, err, text: text() }, { code: 1, err: /gateway\.yaml:\d+/, text: /^# Made by init/ });
   t.match(USAGE, /1 not written, or written with mistakes/);
+  writeFileSync(
+    join(folder, "budget.yaml"),
+    `model_list: [{ model_name: a, litellm_params: { model: hosted_vllm/own, api_base: 'http://127.0.0.1:8000/v1' } }]
+litellm_settings: { max_budget: 5, budget_duration: 30d }
+`,
+  );
+  const unpriced = await init(["--from", "litellm", "budget.yaml", "--force"]);
+  t.match(unpriced, { code: 1, err: /gateway\.yaml:\d+.* a budget needs prices/ }, "what plugins refuse, too");
+  t.notMatch(unpriced.out, /start it/);
 });
