@@ -51,7 +51,9 @@ function addAccount(vendor: string, entry: ForeignFields, draft: Draft): ServedM
     ...(typeof room === "number" && room > 0 && { concurrency: room }),
     ...(typeof seconds === "number" && seconds > 0 && { timeouts: { total: `${seconds}s` } }),
   };
-  for (const [at, each] of foreignList(entry["keys"]).entries()) {
+  const keys = foreignList(entry["keys"]);
+  if (keys.length === 0) draft.reportLost(path, "it names no models: add the provider, and those that you use");
+  for (const [at, each] of keys.entries()) {
     const key = foreignFields(each);
     const here = `${path}.keys.${at}`;
     const secret = nonEmptyText(key["value"]) ?? nonEmptyText(foreignFields(key["value"])["env_var"]);

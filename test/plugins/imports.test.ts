@@ -475,10 +475,14 @@ t.test("Bifrost's providers and keys become models by the names that its clients
   t.match(lostAt("governance"), /limits/);
   const keys = [{ value: "env.OPENAI_API_KEY", models: ["gpt-5.6"] }];
   const openai = { keys, network_config: { max_retries: 2 }, proxy_config: {} };
-  const own = JSON.stringify({ providers: { openai }, mcp: {} });
+  const own = JSON.stringify({
+    providers: { openai, vllm: { network_config: { base_url: "http://10.0.0.8" } } },
+    mcp: {},
+  });
   const { lostAt: ownLostAt } = await imported(t, "bifrost", own);
   t.match(ownLostAt("providers.openai.network_config.max_retries"), /retry/);
   t.match(ownLostAt("providers.openai.proxy_config"), /HTTPS_PROXY/);
+  t.match(ownLostAt("providers.vllm"), /names no models/, "a provider without keys");
   t.equal(ownLostAt("mcp"), "there is nothing like it in gateway.yaml");
 });
 
