@@ -55,15 +55,15 @@ function readSecretFile(path: string, folder: string): ResolvedText {
   const full = resolve(folder, path);
   try {
     const value = readFileSync(full, "utf8").replace(/\r?\n$/, "");
-    return value === "" ? { wrong: `${full} is empty` } : { value };
+    return value === "" ? { wrong: `the file of $file:${full} is empty` } : { value };
   } catch (thrown) {
     const code = (thrown as NodeJS.ErrnoException).code;
-    // Placed before the path: text after one like `…/secret:` would be taken for a secret, and masked.
+    // Written as a reference: any other path below a folder like /run/secrets would be taken for a secret, and masked.
     return {
       wrong:
         code === "ENOENT"
-          ? `there is no file ${full}; put the secret there, or write another path after $file:`
-          : `cannot read (${code}) ${full}`,
+          ? `there is no file at $file:${full}; put the secret there, or write another path`
+          : `cannot read (${code}) $file:${full}`,
     };
   }
 }
@@ -306,11 +306,11 @@ const SECRET_PATTERNS = [
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}")[^"\r\n]+(?=")/gi, // the same between quotes, with spaces
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}')[^'\r\n]+(?=')/gi,
   /(?<=authorization["']?[ \t]{0,40}:[ \t]{0,40}["']?)(?:(?:basic|bearer)[ \t]+)?[^\s"'$*&{}[\],][^\s"',}\]]*/gi, // with its scheme
-  // Any entry of a list. The word boundary is checked first, which bounds the lookbehind to one line.
-  /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<=credentials?["']?[ \t]{0,40}:[ \t]{0,40}\[[^\]\n]{0,2000}?)[\w.+/=-]+/gi,
-  // The same after a typing error, but not a variable's name, nor the text after PASSWORD@ in our own advice, nor PostgreSQL's
-  // word about a wrong password.
-  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))(?!(?-i:(?<=:\/\/USER:PASSWORD@)HOST\/DATABASE(?![\w.+/=-])))(?!(?-i:(?<=password )authentication failed for user "))[\w.+/=-]{12,}/gi,
+  // Any entry of a list, but for the path of a reference. The word boundary is checked first, which bounds the lookbehind to one line.
+  /(?<![\w$.+/=-])(?=[\w.+/=-]{8})(?<!\$file:[^\s"',;}\]]{0,400})(?<=credentials?["']?[ \t]{0,40}:[ \t]{0,40}\[[^\]\n]{0,2000}?)[\w.+/=-]+/gi,
+  // The same after a typing error, but not a variable's name, nor a reference's path, whose folders are often called secrets, nor
+  // the text after PASSWORD@ in our own advice, nor PostgreSQL's word about a wrong password.
+  /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)[^\w$]{0,3})(?<!\$file:[^\s"',;}\]]{0,400})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))(?!(?-i:(?<=:\/\/USER:PASSWORD@)HOST\/DATABASE(?![\w.+/=-])))(?!(?-i:(?<=password )authentication failed for user "))[\w.+/=-]{12,}/gi,
 ];
 
 /** Returns every part of a text that looks like a secret. */

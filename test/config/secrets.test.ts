@@ -55,15 +55,19 @@ t.test("a file's text is used without its last line end", async (t) => {
   t.same(resolveReferences("$file:secret", {}, folder), { value: "from a file" });
   t.same(resolveReferences(`$file:${join(folder, "windows")}`, {}, "/"), { value: "text" });
   t.same(resolveReferences("$file:two", {}, folder), { value: "a\nb" });
-  t.same(resolveReferences("$file:nothing", {}, folder), { wrong: `${join(folder, "nothing")} is empty` });
+  t.same(resolveReferences("$file:nothing", {}, folder), {
+    wrong: `the file of $file:${join(folder, "nothing")} is empty`,
+  });
 });
 
 t.test("a file that cannot be read is named with the reason", async (t) => {
   const folder = t.testdir({ below: {} });
   t.same(resolveReferences("$file:gone", {}, folder), {
-    wrong: `there is no file ${join(folder, "gone")}; put the secret there, or write another path after $file:`,
+    wrong: `there is no file at $file:${join(folder, "gone")}; put the secret there, or write another path`,
   });
-  t.same(resolveReferences("$file:below", {}, folder), { wrong: `cannot read (EISDIR) ${join(folder, "below")}` });
+  t.same(resolveReferences("$file:below", {}, folder), {
+    wrong: `cannot read (EISDIR) $file:${join(folder, "below")}`,
+  });
   writeFileSync(join(folder, "late"), "now");
   t.same(resolveReferences("$file:late", {}, folder), { value: "now" });
 });
@@ -145,6 +149,13 @@ t.test("secrets are recognised by their form if a file's structure is invalid", 
   t.ok(findSecrets('token: "a b c"').includes("a b c"), "the complete quoted text");
   t.same(findSecrets("credential abcdefghijklmnopqrst"), ["abcdefghijklmnopqrst"]);
   t.same(findSecrets("credential: $NAME, key: $file:/x"), []);
+  for (const named of [
+    "credential: $file:/run/secrets/openai_api_key",
+    "credential: [$file:secrets/openai-1, $file:/run/secrets/openai-2]",
+    "there is no file at $file:/etc/secret/webhook.of.alerts; put the secret there, or write another path",
+  ])
+    t.same(findSecrets(named), [], "nor what a reference's folders and file are called");
+  t.same(findSecrets("credential: [$file:secrets/openai-1, abcd-1234-efgh]"), ["abcd-1234-efgh"]);
   t.same(findSecrets("credential: $AZURE_API_KEY_SWEDENCENTRAL, AZURE_API_KEY_SWEDENCENTRAL is not set"), []);
   t.same(findSecrets("API_KEY_Abcdef-ghijklmnop"), ["_Abcdef-ghijklmnop"], "a variable's name is of capitals");
 });
