@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  chownSync,
   copyFileSync,
   existsSync,
   linkSync,
@@ -234,8 +235,13 @@ function copySecret(file: string, part: string): void {
   syncPath(part);
 }
 
-/** Gives the verified copy, and that of the secret, the store's names. */
+/** Gives the verified copy, and that of the secret, the store's names and its owner. */
 function installCopy(part: string, secret: string, path: string): void {
+  // A restore is often run as root, but the gateway is not.
+  if (process.getuid?.() === 0) {
+    const { uid, gid } = statSync(existsSync(path) ? path : dirname(path));
+    for (const file of [part, secret]) if (existsSync(file)) chownSync(file, uid, gid);
+  }
   for (const rest of SIDE_FILES) rmSync(path + rest, { force: true });
   syncPath(part);
   renameSync(part, path);

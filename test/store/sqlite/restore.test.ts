@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import t, { type Test } from "tap";
@@ -66,6 +66,24 @@ t.test("a backup replaces a store, with keys and secret, and the previous files 
   );
   t.ok(existsSync(file), "the backup is unchanged");
 });
+
+const isRoot = process.getuid?.() === 0;
+t.test(
+  "a restore by root leaves store and secret to the gateway's user",
+  { skip: !isRoot && "not root" },
+  async (t) => {
+    const { folder, path, file } = await open(t);
+    for (const each of [folder, path, `${path}.secret`]) chownSync(each, 4711, 4712);
+    for (const each of [file, `${file}.secret`]) chownSync(each, 0, 0);
+    const owners = () => [path, `${path}.secret`].map((each) => statSync(each)).map(({ uid, gid }) => [uid, gid]);
+    const gateway = [4711, 4712];
+    await restoreSqlite(path, file, terms);
+    t.same(owners(), [gateway, gateway], "that of the store before");
+    for (const each of [path, `${path}.secret`]) rmSync(each);
+    await restoreSqlite(path, file, terms);
+    t.same(owners(), [gateway, gateway], "without a store that of its folder");
+  },
+);
 
 t.test("a backup replaces the store of a newer version, whose revocations and journals stay", async (t) => {
   const { path, file, key, ids } = await open(t);
