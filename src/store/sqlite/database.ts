@@ -79,6 +79,8 @@ export class SqliteDatabase {
       if (isOfAnotherProgram(this.sqlite)) throw new Error("it belongs to another program; name another file");
       this.enableWal();
       this.sqlite.exec(`pragma synchronous = ${this.synchronous}`);
+      // Otherwise SQLite only forgets where a deleted row is: addresses of clients would stay in the file for good.
+      this.sqlite.exec("pragma secure_delete = on");
       this.sqlite.exec("pragma journal_size_limit = 67108864");
       this.sqlite.exec(`pragma wal_autocheckpoint = ${checkpoint}`);
       this.migrate();

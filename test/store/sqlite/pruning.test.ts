@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import t from "tap";
 import { newId } from "../../../src/core/id.ts";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
@@ -13,6 +14,24 @@ t.test("rows before a day are deleted in steps, and their sums stay", async (t) 
   t.equal(rows(), 90);
   t.equal(sqlitePrunedBefore(database), TODAY - 2 * DAY);
   t.match(await ledger.sums({ by: [] }), [{ requests: 300, cost: 300 }]);
+});
+
+t.test("what was in deleted rows is nowhere in the file", async (t) => {
+  const { database, ledger } = await agedLedger(t, 1);
+  const append = (time: number, address: string) => {
+    for (let i = 0; i < 300; i++) ledger.append(entry({ id: newId(time), time, address }));
+  };
+  append(TODAY - 5 * DAY, "2001:db8::dead");
+  append(TODAY, "2001:db8::beef");
+  await ledger.flush();
+  const has = (address: string) => {
+    database.prepare("pragma wal_checkpoint(truncate)").get();
+    return readFileSync(database.path).includes(address);
+  };
+  t.ok(has("2001:db8::dead"));
+  for await (const _ of pruneSqlite(database, TODAY - DAY, { rows: 50, pause: 1 }));
+  t.notOk(has("2001:db8::dead"));
+  t.ok(has("2001:db8::beef"));
 });
 
 t.test("others may write between two steps", async (t) => {
