@@ -147,7 +147,7 @@ export function invoiceProviders(
     return [...names].some((name) => models.has(name));
   });
   if (meant.length === 1) return meant;
-  const hint = "Name its provider with --provider NAME";
+  const hint = "Name its provider with --provider NAME, or several that are one account with --provider NAME,NAME";
   if (meant.length > 1) throw new Error(`Models of this file were served by ${meant.join(" and ")}. ${hint}.`);
   const there =
     all.length === 0 ? "it has no requests on these days" : `its providers on these days are ${all.join(", ")}`;

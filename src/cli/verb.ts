@@ -69,8 +69,15 @@ export function parseVerbArguments<const T extends NonNullable<ParseArgsConfig["
   maxPositionals = 0,
 ) {
   try {
-    const parsed = parseArgs({ args: [...args], options, allowPositionals: true });
-    const { positionals } = parsed;
+    const parsed = parseArgs({ args: [...args], options, allowPositionals: true, tokens: true });
+    const { positionals, tokens } = parsed;
+    const given = new Set<string>();
+    for (const token of tokens) {
+      if (token.kind !== "option" || token.value === undefined || options[token.name]?.multiple) continue;
+      // Node takes the last one: with `--provider a --provider b` nobody would notice that a is ignored.
+      if (given.has(token.name)) throw new Error(`--${token.name} is given twice.`);
+      given.add(token.name);
+    }
     if (positionals.length > maxPositionals)
       throw new Error(`"${positionals[maxPositionals]}" is one word too many; options begin with --.`);
     return parsed;

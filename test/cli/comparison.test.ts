@@ -74,7 +74,8 @@ t.test("an invoice is of the provider whose models it names", async (t) => {
   t.same(invoiceProviders(one, ledger, modelNames), ["p"]);
   t.same(invoiceProviders(one, ledger, new Map([["m", "n"]])), ["q"]);
   t.throws(() => invoiceProviders(one, [...ledger, day("m", 1, 1, 1, { provider: "r" })], modelNames), {
-    message: "Models of this file were served by p and r. Name its provider with --provider NAME.",
+    message:
+      "Models of this file were served by p and r. Name its provider with --provider NAME, or several that are one account with --provider NAME,NAME.",
   });
   t.throws(() => invoiceProviders(one, [], modelNames), { message: /it has no requests on these days/ });
 });

@@ -96,7 +96,7 @@ t.test("the provider must be named if the invoice could be of several", async (t
   t.match(await reconcile("invoice.csv"), {
     code: 2,
     out: "",
-    err: "Models of this file were served by p and q. Name its provider with --provider NAME.",
+    err: "Models of this file were served by p and q. Name its provider with --provider NAME, or several that are one account with --provider NAME,NAME.",
   });
   t.match(await reconcile("invoice.csv", "--provider", "q"), { code: 0 });
   t.match(await reconcile("invoice.csv", "--provider", "p,q"), { code: 1 });

@@ -35,8 +35,14 @@ t.test("options and arguments of a verb are parsed, and an unknown one is a usag
     [["--by"], /^--by needs a value\.$/],
     [["--by", "-5"], /^--by needs a value \(one that begins with - is written --by=-…\)\.$/],
     [["--json=1"], /^--json takes no value\.$/],
+    [["--by", "day", "--json", "--by=key"], /^--by is given twice\.$/],
   ] as const)
     t.throws(() => parseVerbArguments(args, options, 1), { constructor: UsageError, message: says });
+});
+
+t.test("an option that takes several values may be given several times", async (t) => {
+  const options = { tag: { type: "string", multiple: true }, json: { type: "boolean" } } as const;
+  t.same(parseVerbArguments(["--tag", "a", "--json", "--tag", "b", "--json"], options).values.tag, ["a", "b"]);
 });
 
 t.test("a wrong value is a usage error that names the option; other errors are printed without a stack", async (t) => {
