@@ -353,7 +353,7 @@ async function failUnchanged(name: string, keys: Keys, what: string): Promise<ne
     );
   throw new Error(
     found
-      ? `The key ${name} is revoked, so it cannot be ${what}.`
+      ? `The key ${name} is revoked, so it cannot be ${what}${what === "changed" ? `; only its name, owner, group and tags can, by its id ${found.id}` : ""}.`
       : `There is no key ${name} that can be ${what}. See: ${COMMAND} keys list`,
   );
 }

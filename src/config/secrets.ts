@@ -149,7 +149,7 @@ const isOidcRole = ([section, , name]: ConfigPath): boolean => section === "admi
 const isKeyTag = ([section, , name]: ConfigPath): boolean => section === "keys" && name === "tags";
 
 /** An address on which the gateway or its admin side listens. */
-const LISTEN_ADDRESS = /^(?:unix:|[\w.*[\]:-]*:\d+$)/;
+const LISTEN_ADDRESS = /^(?:unix:|[\w.*[\]:-]*:(?:\d+|\$\{\w+(?::-\d+)?\})$)/;
 
 /** Reports whether a section is `alerts`, possibly misspelt. */
 const isAlertsSection = (section: string): boolean =>

@@ -26,6 +26,13 @@ const FIELDS = Object.keys({
 
 const SCOPE = ["models", "paths", "addresses", "group", "owner", "tags", "expires"] as const;
 
+/** What names people: it can be removed from a revoked key, too, which otherwise stays as it was. */
+const NAMES: ReadonlySet<string> = new Set(["name", "owner", "group", "tags"] satisfies (keyof KeyEdit)[]);
+
+/** Reports whether a key may be edited in this way. */
+export const isEditable = ({ revoked }: KeyRecord, edit: KeyEdit): boolean =>
+  revoked === undefined || Object.keys(edit).every((field) => NAMES.has(field));
+
 /** Returns the columns that an edit sets, quoted, and their values: lists and objects as JSON. */
 export function keyColumns(edit: KeyEdit): { columns: string[]; values: SQLInputValue[] } {
   const given = FIELDS.filter((field) => edit[field] !== undefined);

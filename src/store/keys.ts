@@ -115,7 +115,7 @@ export abstract class Keys {
   abstract list(): Promise<KeyRecord[]>;
   /** Undefined if there is no such key. */
   abstract show(idOrName: string): Promise<KeyRecord | undefined>;
-  /** Undefined if there is no such key in the store. */
+  /** Undefined if there is no such key in the store, or if it is revoked, except for its name, owner, group and tags. */
   abstract edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined>;
   /**
    * Creates a new key with the same id, name and scope; undefined if there is no such key in the store.

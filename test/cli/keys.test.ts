@@ -208,7 +208,13 @@ t.test("keys revoke revokes a key by id or name", async (t) => {
   t.ok(stores.keys.find(one.key)?.revoked);
   t.ok(stores.keys.find(two.key)?.revoked);
   t.match((await keys("show", "one")).out, /^name +one\nstate +revoked 20\d\d-/m, "it is still found by its name");
-  t.match(await keys("set", "one", "--rpm", "5"), { code: 1, err: /one is revoked, so it cannot be changed/ });
+  t.match(await keys("set", "one", "--rpm", "5"), {
+    code: 1,
+    err: new RegExp(
+      `one is revoked, so it cannot be changed; only its name, owner, group and tags can, by its id ${one.record.id}`,
+    ),
+  });
+  t.match(await keys("set", two.record.id, "--name", "left", "--owner", ""), { code: 0, out: /^state +revoked/m });
   const again = await stores.keys.create({ name: "one" });
   t.match(
     (await keys("show", "one")).out,

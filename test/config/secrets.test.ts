@@ -96,11 +96,14 @@ t.test("a value one level too high, or under another name, is secret as in its r
   t.ok(isSecret(["alerts", "url"], hook));
   t.notOk(isSecret(["alerts", "repeat"], "12h"));
   t.ok(isSecret(["admin"], "admin-token-abcdefghijkl"));
+  t.ok(isSecret(["admin"], "admin:${NAME:-token-abcdefghijkl}"));
   for (const place of [
     "127.0.0.1:9090",
     "[2001:db8::1]:9090",
     "unix:/run/gateway/admin.sock",
     "gateway.example.com:9090",
+    "127.0.0.1:${ADMIN_PORT}",
+    "127.0.0.1:${ADMIN_PORT:-9090}",
   ])
     t.notOk(isSecret(["admin"], place), place);
 });

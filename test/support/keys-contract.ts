@@ -138,7 +138,17 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     await t.rejects(keys.edit("two", { name: "\n" }), { code: "invalid_field", param: "name", status: 400 });
     t.match(await keys.edit("two", { name: "two" }), { name: "two" }, "its own name is not a conflict");
     await keys.revoke("two");
-    t.equal(await keys.edit(record.id, { owner: "x" }), undefined, "a revoked one stays revoked");
+    t.equal(
+      await keys.edit(record.id, { owner: "x", models: ["x"] }),
+      undefined,
+      "what a revoked one may stays as it was",
+    );
+    t.match(
+      await keys.edit(record.id, { name: "left", owner: null, group: null, tags: null }),
+      { name: "left", owner: undefined, group: undefined, tags: undefined, paths: scope.paths },
+      "but the names of people can be removed from it",
+    );
+    t.type((await keys.find(key))?.revoked, "number", "it stays revoked");
   });
 
   t.test("a key that is rotated keeps id, name and scope, and the old one works for a while", async (t) => {

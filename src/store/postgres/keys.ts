@@ -12,7 +12,7 @@ import {
   nameTaken,
 } from "../cached-keys.ts";
 import { generateKey } from "../key-format.ts";
-import { type FileKey, type KeyRow, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
+import { type FileKey, isEditable, type KeyRow, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
 import type { PostgresDatabase, PostgresQuery, PostgresRow, PostgresValue } from "./database.ts";
 
@@ -111,7 +111,7 @@ export class PostgresKeys extends CachedKeys {
 
   override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
     return this.changeKey(idOrName, async (ask, found) => {
-      if (found.revoked !== undefined) return undefined;
+      if (!isEditable(found, edit)) return undefined;
       if (typeof edit.name === "string" && edit.name !== found.name) await this.checkFree(ask, edit.name);
       const { columns, values } = keyColumns(edit);
       return update(ask, found.id, columns, values as PostgresValue[]);

@@ -13,7 +13,7 @@ import {
   nameTaken,
 } from "../cached-keys.ts";
 import { generateKey } from "../key-format.ts";
-import { type FileKey, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
+import { type FileKey, isEditable, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
 import type { SqliteDatabase } from "./database.ts";
 
@@ -110,7 +110,9 @@ export class SqliteKeys extends CachedKeys {
   }
 
   override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
-    return this.changeKey(idOrName, (found) => {
+    return this.change(() => {
+      const found = this.findStored(idOrName);
+      if (!found || !isEditable(found, edit)) return undefined;
       if (typeof edit.name === "string" && edit.name !== found.name) this.checkName(edit.name);
       const { columns, values } = keyColumns(edit);
       return this.update(found.id, columns, values);
