@@ -135,7 +135,10 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
     /^npx tap test\/\S+$|^GATEWAY_TEST_(?:INSTALL=1 npx tap test\/packed|IMAGE=model-gateway npx tap test\/image)\.test\.ts$/,
     "a test is running; that the file is there is looked at below",
   ],
-  [/^npm install --global --prefix \/opt\/model-gateway /, "it installs where systemd's unit looks, as root; run by hand"],
+  [
+    /^npm install --global --prefix \/opt\/model-gateway /,
+    "it installs where systemd's unit looks, as root; run by hand",
+  ],
   [/^npm version X\.Y\.Z|^git tag/, "it makes a release"],
   [
     /^docker |^systemctl |^kubectl |^helm /,
