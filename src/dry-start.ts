@@ -17,7 +17,6 @@ import { ObjectAccess } from "./objects/objects.ts";
 import { Catalogue } from "./prices/catalogue.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { openStores } from "./store/open.ts";
-import { RedisServer } from "./store/redis/server.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
@@ -74,15 +73,5 @@ export async function dryStartPlugins(
   }
   await stores.close();
   problems.push(...registrationProblems([...plugins.keys()].map((name) => classes.get(name) as LoadedPlugin)));
-  problems.push(...(await missingPackages(config)));
   return [...problems, ...servingProblems(config.paths, classes, plugins), ...budgetProblems(config, marketplace)];
-}
-
-/** Returns packages that the file requires and that are not installed. Connects to nothing. */
-async function missingPackages({ file, store }: Config): Promise<PluginProblem[]> {
-  if (store.limits === "memory") return [];
-  return RedisServer.create(store.limits).then(
-    () => [],
-    (thrown: Error) => [{ file, message: thrown.message }],
-  );
 }

@@ -19,13 +19,27 @@ const doubts = (url: string) =>
 t.test("a missing package of a configured store is an error, as no start could succeed", async (t) => {
   const hooks = registerHooks({
     resolve(name, context, next) {
-      if (name === "postgres") throw Object.assign(new Error("not found"), { code: "ERR_MODULE_NOT_FOUND" });
+      if (name === "postgres" || name === "redis")
+        throw Object.assign(new Error("not found"), { code: "ERR_MODULE_NOT_FOUND" });
       return next(name, context);
     },
   });
   t.teardown(() => hooks.deregister());
   t.match(await doubts("postgres://u@127.0.0.1:1/d"), [
     { severity: "error", line: 2, column: 18, message: /^A ledger in PostgreSQL needs .*: npm i postgres@\S*\d/ },
+  ]);
+  const url = "postgres://u@127.0.0.1:1/d";
+  const both = await storeWarnings({
+    file: resolve("gateway.yaml"),
+    text: `listen: 127.0.0.1:0\nstore:\n  ledger: "${url}"\n  limits: redis://h\n`,
+    store: {
+      ...{ ledger: "shown", limits: "redis://h", durability: "process", keep: 0 },
+      postgres: { ...placeOf(url), journal: "/nowhere" },
+    },
+  });
+  t.match(both, [
+    { severity: "error", line: 3 },
+    { severity: "error", line: 4, message: /npm i redis@\S*\d/ },
   ]);
 });
 
@@ -57,6 +71,17 @@ t.test("a Redis that cannot be used is a warning at its position", async (t) => 
   if (!redis) return;
   t.match(await limits(redis.url), [{ message: /NOAUTH.*set user and password/ }]);
   t.same(await limits(redis.url.replace("//", "//:right@")), []);
+  const full = ["--maxmemory", "64mb", "--maxmemory-policy"];
+  const evicting = await startRedis(t, [...full, "volatile-lru"]);
+  t.match(await limits(evicting?.url ?? ""), [
+    {
+      severity: "warning",
+      line: 2,
+      message: /removes keys .*\(maxmemory-policy volatile-lru\).*set maxmemory-policy noeviction/,
+    },
+  ]);
+  const keeping = await startRedis(t, [...full, "noeviction"]);
+  t.same(await limits(keeping?.url ?? ""), []);
 });
 
 t.test("a missing database is a warning, and an existing one is none", async (t) => {

@@ -148,6 +148,14 @@ export class RedisServer {
     }
   }
 
+  /** Returns the policy by which the server removes keys when its memory is full; undefined: none, or it does not tell. */
+  async evictionPolicy(): Promise<string | undefined> {
+    const memory = await this.connection?.sendCommand(["INFO", "memory"]).catch(() => undefined);
+    const value = (name: string) => new RegExp(`^${name}:(\\S+)`, "m").exec(String(memory))?.[1];
+    const policy = value("maxmemory_policy");
+    return policy === "noeviction" || value("maxmemory") === "0" ? undefined : policy;
+  }
+
   /** Closes the connection; pending commands fail. */
   disconnect(): void {
     const { connection } = this;
