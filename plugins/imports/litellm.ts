@@ -557,6 +557,6 @@ function readGeneralSettings(fields: ForeignFields, draft: Draft): void {
     fields,
     ["master_key"],
     "general_settings.",
-    "keys, spend and logs are in the store: see keys and usage",
+    "keys, spend and logs are in the store: see keys and usage; clients keep their keys as keys: { NAME: { hash: … } }, see docs/keys.md",
   );
 }
