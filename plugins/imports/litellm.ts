@@ -86,6 +86,8 @@ const HINTS: Readonly<Record<string, Hint>> = {
   default_team_settings: "teams are groups of keys: keys set KEY --group NAME, and limits: { groups: … }",
   guardrails: "use a plugin, like examples/prompt-guard.ts or examples/moderation.ts",
   extra_headers: "use a plugin, like examples/stamp.ts; forward: of a provider passes headers of clients",
+  database_url:
+    "keys, spend and logs are in the store: see keys and usage; clients keep the keys in it as keys: { NAME: { hash: … } }, see docs/keys.md",
   environment_variables: "set the variables themselves",
   api_version: "the address that ends with /openai/v1 has no versions",
   drop_params:
@@ -557,6 +559,6 @@ function readGeneralSettings(fields: ForeignFields, draft: Draft): void {
     fields,
     ["master_key"],
     "general_settings.",
-    "keys, spend and logs are in the store: see keys and usage; clients keep their keys as keys: { NAME: { hash: … } }, see docs/keys.md",
+    "keys, spend and logs are in the store: see keys and usage",
   );
 }
