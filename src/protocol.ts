@@ -76,6 +76,7 @@ export type { Feature, SupportTable } from "./translation/features.ts";
 export { Fields, invalidField, isObject, objectFields, requestFields } from "./translation/fields.ts";
 export { callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
 export { png } from "./translation/png.ts";
+export { objectParameters } from "./translation/schema-root.ts";
 export {
   pathOfUse,
   readSettings,

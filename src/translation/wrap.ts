@@ -2,6 +2,7 @@ import { parseExact, RawJson, writeJson } from "../wire/exact.ts";
 import { asObject, type JsonObject } from "../wire/values.ts";
 import type { Format } from "./conversation.ts";
 import type { Event } from "./events.ts";
+import { inlineRoot, isObjectSchema } from "./schema-root.ts";
 import { TextUnwrapper } from "./unwrap.ts";
 
 /** The only member of an object that wraps a response. */
@@ -35,20 +36,6 @@ export function wrapFormat(
     ...(definitions === undefined ? {} : { definitions: adjustReferences(definitions) }),
   });
   return { format: { ...rest, kind: "schema", schema: new RawJson(json) }, wrapped: isPlainText ? "text" : "json" };
-}
-
-const isObjectSchema = (root: JsonObject): boolean => root["type"] === "object" || root["properties"] !== undefined;
-
-/**
- * Returns a schema whose root only refers to an object among its own definitions, like those of recursive models, with that
- * object inlined at its root; undefined for other schemas. Vendors that require an object do not follow the reference.
- */
-function inlineRoot(root: JsonObject): JsonObject | undefined {
-  const [, section = "", name = ""] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(String(root["$ref"])) ?? [];
-  const schema = asObject(asObject(root[section])?.[name]);
-  if (!schema || schema instanceof RawJson || !isObjectSchema(schema)) return undefined;
-  const { $ref: _, ...siblings } = root;
-  return { ...schema, ...siblings };
 }
 
 /** Adjusts references for a schema moved one level deeper; its definitions stay at the root. */

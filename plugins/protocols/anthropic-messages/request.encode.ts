@@ -10,6 +10,7 @@ import {
   type JsonObject,
   type Media,
   mergeTurns,
+  objectParameters,
   type Part,
   pathOfUse,
   RawJson,
@@ -65,6 +66,7 @@ export function* encodeRequest(conversation: Conversation, context: EncodeContex
     body["max_tokens"] = maxTokens;
     if (conversation.stream) body["stream"] = true;
     if (thinks) dropSampling(body, conversation, context);
+    keepOneSampling(body, conversation, context);
   }
   yield;
   return { operation: countsTokens ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: yield* Steps.writingJson(body) };
@@ -100,6 +102,18 @@ function dropSampling(body: JsonObject, conversation: Conversation, context: Enc
     context.drop(pathOfUse(conversation, feature), "This model does not take it while it thinks");
     delete body[member];
   }
+}
+
+/** Current models refuse a temperature together with `top_p`. The temperature is kept, unless it is the default. [S] */
+function keepOneSampling(body: JsonObject, conversation: Conversation, context: EncodeContext): void {
+  if (body["temperature"] === undefined || body["top_p"] === undefined) return;
+  if (body["temperature"] === 1) {
+    delete body["temperature"];
+    return;
+  }
+  if (body["top_p"] !== 1)
+    context.drop(pathOfUse(conversation, "top_p"), "This model takes it or a temperature, not both");
+  delete body["top_p"];
 }
 
 /** Maximum number of cache marks per request. [D] */
@@ -396,7 +410,7 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
 
 function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
   const { description, parameters } = tool;
-  const schema = schemaOf(parameters);
+  const schema = parameters ? objectParameters(parameters) : NO_ARGUMENTS;
   const why = tool.strict ? whyUnenforceable(schema.value) : undefined;
   if (why !== undefined)
     context.change(tool.at, `the provider cannot enforce a schema that ${why}: it is sent without strict`);
@@ -406,14 +420,6 @@ function functionTool(tool: Extract<Tool, { kind: "function" }>, context: Encode
 }
 
 const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
-
-/** Returns a schema in its original text. The vendor requires `type: "object"`, which some clients omit. */
-function schemaOf(parameters: RawJson | undefined): RawJson {
-  const schema = asObject(parameters?.value);
-  if (!parameters || !schema || Object.keys(schema).length === 0) return NO_ARGUMENTS;
-  if (schema["type"] !== undefined) return parameters;
-  return new RawJson(parameters.text.replace("{", '{"type":"object",'));
-}
 
 /** Encodes a tool that takes free text as a function of one string. The engine unwraps the string in the response. */
 function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeContext): JsonObject {

@@ -70,7 +70,7 @@ export const support: SupportTable = {
   stop: ["mapped", "sequences of white space only are refused"],
   max_tokens: "mapped",
   temperature: ["mapped", "above 1 it is refused; dropped where the model or its thinking does not take it"],
-  top_p: ["mapped", "dropped where the model or its thinking does not take it"],
+  top_p: ["mapped", "dropped where the model or its thinking does not take it, and beside a temperature"],
   top_k: ["mapped", "dropped where the model or its thinking does not take it"],
   penalties: "dropped",
   logit_bias: "refused",

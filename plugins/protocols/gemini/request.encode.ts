@@ -9,6 +9,7 @@ import {
   type Media,
   mergeTurns,
   type Opaque,
+  objectParameters,
   ownProperty,
   type Part,
   pathOfUse,
@@ -376,8 +377,10 @@ function writeTools(scope: RequestScope): JsonObject[] | undefined {
 
 function functionDeclaration(tool: ClientTool, scope: RequestScope): JsonObject {
   const { description } = tool;
-  if (tool.kind === "function")
-    return dropUndefined({ name: fitGeminiToolName(scope, tool), description, parametersJsonSchema: tool.parameters });
+  if (tool.kind === "function") {
+    const schema = tool.parameters && objectParameters(tool.parameters);
+    return dropUndefined({ name: fitGeminiToolName(scope, tool), description, parametersJsonSchema: schema });
+  }
   if (tool.grammar !== undefined)
     scope.context.drop(tool.grammarAt ?? tool.at, "the provider accepts no grammar for a tool's text");
   const name = fitGeminiToolName(scope, { ...tool, custom: true });

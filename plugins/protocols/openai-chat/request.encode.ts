@@ -10,6 +10,7 @@ import {
   maySearch,
   mergeTurns,
   type Opaque,
+  objectParameters,
   type Part,
   parseExact,
   type Reasoning,
@@ -345,7 +346,7 @@ function toolOf(
     const format = tool.grammar === undefined ? undefined : formatOfGrammar(tool.grammar);
     return { type: "custom", custom: { name, ...dropUndefined({ description, format }) } };
   }
-  const { parameters } = tool;
+  const parameters = tool.parameters && objectParameters(tool.parameters);
   const strict = strictOf(tool, conversation, context);
   return { type: "function", function: { name, ...dropUndefined({ description, parameters, strict }) } };
 }

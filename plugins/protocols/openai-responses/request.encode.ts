@@ -9,6 +9,7 @@ import {
   type Foreign,
   type JsonObject,
   type Media,
+  objectParameters,
   type Part,
   pathOfUse,
   type Reasoning,
@@ -373,7 +374,8 @@ function writeTool(tool: Tool, conversation: Conversation, context: EncodeContex
   dropCacheMark(tool, context);
   switch (tool.kind) {
     case "function": {
-      const { description, parameters = NO_PARAMETERS } = tool;
+      const { description } = tool;
+      const parameters = tool.parameters ? objectParameters(tool.parameters) : NO_PARAMETERS;
       const strict = strictOf(tool, conversation, context) ?? false;
       const name = fitName(tool.name, context.names);
       return dropUndefined({ type: "function", name, description, parameters, strict });

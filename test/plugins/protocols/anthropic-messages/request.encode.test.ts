@@ -180,11 +180,25 @@ t.test("signed thinking is returned in its position, unsigned thinking never", a
 t.test("a temperature above 1 is refused; sampling that the model does not accept is dropped", async (t) => {
   const uses = [{ feature: "temperature" as const, path: "generationConfig.temperature" }];
   t.throws(() => write(plain({ temperature: 1.5, uses: uses })), /generationConfig\.temperature: .*between 0 and 1/);
-  t.match(write(plain({ temperature: 0.5, topP: 0.9, topK: 4 })).body, { temperature: 0.5, top_p: 0.9, top_k: 4 });
+  t.match(write(plain({ temperature: 0.5, topK: 4 })).body, { temperature: 0.5, top_k: 4 });
   const { body, dropped } = write(plain({ temperature: 1, topP: 0.9, topK: 4, uses: uses }), { sampling: false });
   t.same(Object.keys(body).sort(), ["max_tokens", "messages", "model"]);
   t.same(dropped, ["generationConfig.temperature", "top_p", "top_k"]);
 });
+
+t.test(
+  "of a temperature and top_p, which models refuse together, the one that changes something is sent",
+  async (t) => {
+    const sampling = (settings: Partial<Conversation>) => {
+      const { body, dropped } = write(plain(settings));
+      return [body["temperature"], body["top_p"], ...dropped];
+    };
+    t.same(sampling({ temperature: 0.5, topP: 0.9 }), [0.5, undefined, "top_p"]);
+    t.same(sampling({ temperature: 0.5, topP: 1 }), [0.5, undefined]);
+    t.same(sampling({ temperature: 1, topP: 0.9 }), [undefined, 0.9]);
+    t.same(sampling({ topP: 0.9 }), [undefined, 0.9]);
+  },
+);
 
 t.test("disabled parallel calls are part of the choice", async (t) => {
   const choice = (more: Partial<Conversation>) => write(plain({ tools: [f], ...more })).body["tool_choice"];

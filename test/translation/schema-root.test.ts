@@ -1,0 +1,23 @@
+import t from "tap";
+import { objectParameters } from "../../src/translation/schema-root.ts";
+import { RawJson } from "../../src/wire/exact.ts";
+
+const rewritten = (text: string) => objectParameters(new RawJson(text)).text;
+
+t.test("parameters of an object keep their text", async (t) => {
+  for (const text of ['{ "properties": {}, "type": "object" }', '{"type":"array"}']) t.equal(rewritten(text), text);
+});
+
+t.test("a missing type is added", async (t) => {
+  t.equal(rewritten('{ "properties": {} }'), '{"type":"object", "properties": {} }');
+  t.equal(rewritten("{}"), '{"type":"object","properties":{}}');
+});
+
+t.test("an object that the root refers to is moved to the root", async (t) => {
+  const node = '{"properties":{"id":{"const":12345678901234567890},"next":{"$ref":"#/$defs/Node"}}}';
+  t.equal(
+    rewritten(`{"$ref":"#/$defs/Node","$defs":{"Node":${node}}}`),
+    `${node.slice(0, -1)},"$defs":{"Node":${node}},"type":"object"}`,
+  );
+  t.equal(rewritten('{"$ref":"https://a/b"}'), '{"type":"object","$ref":"https://a/b"}');
+});
