@@ -71,6 +71,8 @@ interface AnswerBlock {
   redacted?: string;
   /** The state of reasoning that is not shown. */
   hidden?: Opaque;
+  /** The state of reasoning of which it only names the origin. */
+  origin?: Opaque;
 }
 
 const MEDIA_NAMES = { image: "an image", audio: "sound", video: "a film", file: "a file" } as const;
@@ -95,6 +97,8 @@ class BlockEncoder {
   private nextId: (() => string) | undefined;
   /** State of a text of which nothing is written yet. */
   private pendingState: Opaque | undefined;
+  /** Thoughts of which only the origin is known, still open: the state of a call that follows is their signature. */
+  private unsigned: { index: number; origin: Opaque } | undefined;
   /** Whether reasoning is shown: the vendor sends none to a client that has not requested it. */
   private readonly showsThinking: boolean;
   /** Where it is not: state so far, for the next call, and how much of it a text follows. */
@@ -231,7 +235,7 @@ class BlockEncoder {
     this.hasToolCall = true;
     this.flushState();
     this.writeHiddenState();
-    if (opening.opaque) this.writeState({ ...opening.opaque, on: { call: id } });
+    if (opening.opaque) this.writeCallState({ ...opening.opaque, on: { call: id } });
     const index = this.openBlock(block, { type: "tool_use", id, name: opening.name, input: {} });
     this.output.append(index, "input_json_delta", "");
     block.wrapped = opening.custom === true;
@@ -239,8 +243,24 @@ class BlockEncoder {
     else this.output.append(index, "input_json_delta", '{"input":"');
   }
 
+  /** Writes a call's state where thoughts precede it as their signature: some clients send back no `redacted_thinking`. */
+  private writeCallState(opaque: Opaque): void {
+    if (this.unsigned) this.sign(opaque);
+    else this.writeState(opaque);
+  }
+
+  /** Ends thoughts that were left open. */
+  private sign(state = this.unsigned?.origin): void {
+    const { unsigned } = this;
+    this.unsigned = undefined;
+    if (!unsigned || !state) return;
+    this.output.append(unsigned.index, "signature_delta", this.context.seal(state));
+    this.output.close(unsigned.index);
+  }
+
   /** Writes the state of a call or a text as a block before it. */
   private writeState(opaque: Opaque): void {
+    this.sign();
     const index = this.index++;
     this.textKey = undefined;
     this.output.open(index, { type: "redacted_thinking", data: this.context.seal(opaque) });
@@ -279,6 +299,7 @@ class BlockEncoder {
   private openBlock(block: AnswerBlock, content: JsonObject): number {
     const signed = this.pendingState !== undefined;
     this.flushState();
+    this.sign();
     this.textKey = content["type"] === "text" ? new TextKey(signed) : undefined;
     if (this.textKey) this.markHiddenState();
     if (block.opening.kind !== "reasoning") this.hasContent = true;
@@ -353,6 +374,11 @@ class BlockEncoder {
       block.hidden = opaque;
       return;
     }
+    delete block.origin;
+    if (opening.kind === "reasoning" && block.index !== undefined && opaque.data === "") {
+      block.origin = opaque;
+      return;
+    }
     const sealed = this.context.seal(opaque);
     // A later one replaces it, and this block cannot grow: it is written when it closes.
     if (opening.kind === "reasoning" && opening.redacted) block.redacted = sealed;
@@ -380,7 +406,8 @@ class BlockEncoder {
     if (index !== undefined && block.wrapped) this.output.append(index, "input_json_delta", '"}');
     if (index !== undefined && pendingArguments)
       this.output.append(index, "input_json_delta", isEmptyArguments(pendingArguments) ? "{}" : pendingArguments);
-    if (index !== undefined) this.output.close(index);
+    if (index !== undefined && block.origin) this.unsigned = { index, origin: block.origin };
+    else if (index !== undefined) this.output.close(index);
     this.blocks.delete(block.opening.block);
     this.current = undefined;
   }
@@ -390,6 +417,7 @@ class BlockEncoder {
       if (this.current) this.close(this.current);
       else this.startNext();
     }
+    this.sign();
     // A text's state after the last call would be the last block, which some clients take for the answer.
     this.hiddenState = this.hiddenState.filter(({ on }) => this.hasToolCall && on !== "text");
     this.writeHiddenState();

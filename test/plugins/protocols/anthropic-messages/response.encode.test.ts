@@ -302,6 +302,40 @@ t.test("state on a call or a text is sent in a block before it", async (t) => {
   ]);
 });
 
+t.test("a call's state is the signature of thoughts directly before it that have none of their own", async (t) => {
+  const origin = { ...opaque, data: "" };
+  const thoughts = (state: typeof opaque): Event[] => [
+    open(0, { kind: "reasoning" }),
+    say(0, "So"),
+    { type: "opaque", block: 0, opaque: state },
+    close(0),
+  ];
+  const call: Event[] = [open(2, { kind: "tool_call", id: "a", name: "f", opaque }), close(2)];
+  const text: Event[] = [open(1, { kind: "text" }), say(1, "Hi"), close(1)];
+  const thinking = (signature: string) => ({ type: "thinking", thinking: "So", signature });
+  const carrier = { type: "redacted_thinking", data: "gw1.sig.STATE.on-a" };
+  const used = { type: "tool_use", id: "a", name: "f", input: {} };
+  const cases: readonly (readonly [Event[], JsonObject[]])[] = [
+    [
+      [...thoughts(origin), ...call],
+      [thinking("gw1.sig.STATE.on-a"), used],
+    ],
+    [
+      [...thoughts(opaque), ...call],
+      [thinking("gw1.sig.STATE"), carrier, used],
+    ],
+    [
+      [...thoughts(origin), ...text, ...call],
+      [thinking("gw1.sig."), { type: "text", text: "Hi" }, carrier, used],
+    ],
+    [thoughts(origin), [thinking("gw1.sig.")]],
+  ];
+  for (const [events, content] of cases) {
+    t.same(whole(answer(...events))["content"], content);
+    t.match(await accumulated(sse(streamed(answer(...events)))), { content });
+  }
+});
+
 t.test(
   "state on an empty text after the last one is stored for that text: the last block stays the text",
   async (t) => {
