@@ -288,6 +288,17 @@ const EXCEPTIONS: readonly Exception[] = [
     }),
   },
   {
+    why: "clients require counts of reasoning and of cached tokens: 0 where none is told",
+    in: ["openai-chat"],
+    without: eachEnding((usage) => {
+      const told = (side: string, name: string) => {
+        const counts = asObject(usage[side]) ?? {};
+        return counts[name] === 0 ? without(counts, name) : counts;
+      };
+      return { ...usage, in: told("in", "cached"), out: told("out", "reasoning") };
+    }),
+  },
+  {
     why: "that nobody asked for a tier has several names",
     in: ["gemini", "openai-chat", "openai-responses"],
     without: eachEnding((usage) => (USUAL_TIER.has(usage["tier"]) ? without(usage, "tier") : usage)),

@@ -301,7 +301,7 @@ t.test(
       completion_tokens: 7,
       total_tokens: 167,
       prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 50 },
-      completion_tokens_details: {},
+      completion_tokens_details: { reasoning_tokens: 0 },
     });
     t.match(plainly("openai-responses", "anthropic-messages").whole(answer)["usage"], {
       input_tokens: 160,

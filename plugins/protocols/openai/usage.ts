@@ -59,7 +59,10 @@ export function providerCost(raw: JsonObject): number | undefined {
 const TICKS_IN_NANO = 10;
 const NANO_IN_USD = 1e9;
 
-/** Encodes usage: parts are included in their totals, and unknown values are left out. The SDKs require the three totals. */
+/**
+ * Encodes usage: parts are included in their totals, and unknown values are left out, but for those that the vendor always sends
+ * and clients require: the totals, and in details the tokens that were cached, and those of reasoning. [S: OpenRouter's provider]
+ */
 export function writeUsage(usage: Usage): JsonObject {
   const { in: input, out: output } = usage;
   const writes = input.write && Object.values(input.write).reduce((sum, tokens) => sum + tokens, 0);
@@ -71,7 +74,7 @@ export function writeUsage(usage: Usage): JsonObject {
     video_tokens: input.video,
   });
   const outputDetails = dropUndefined({
-    reasoning_tokens: output.reasoning,
+    reasoning_tokens: output.reasoning ?? 0,
     audio_tokens: output.audio,
     image_tokens: output.image,
     accepted_prediction_tokens: output.acceptedPrediction,
@@ -81,8 +84,7 @@ export function writeUsage(usage: Usage): JsonObject {
     prompt_tokens: input.total ?? 0,
     completion_tokens: output.total ?? 0,
     total_tokens: (input.total ?? 0) + (output.total ?? 0),
-    ...(Object.keys(inputDetails).length > 0 ? { prompt_tokens_details: inputDetails } : {}),
-    // The vendor always sends it, and clients read its reasoning tokens unchecked.
+    ...(Object.keys(inputDetails).length > 0 ? { prompt_tokens_details: { cached_tokens: 0, ...inputDetails } } : {}),
     completion_tokens_details: outputDetails,
   };
 }

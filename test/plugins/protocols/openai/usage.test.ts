@@ -19,12 +19,18 @@ t.test("an ambiguous request for usage is written anew", async (t) => {
   t.same(JSON.parse(includeUsage.member(spelled).json), { include_obfuscation: false, include_usage: true });
 });
 
-t.test("unknown values are left out; the SDKs require the totals, others the details of the output", async (t) => {
-  t.same(writeUsage({ in: {}, out: {}, raw: {} }), {
-    ...{ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
-    completion_tokens_details: {},
-  });
-});
+t.test(
+  "unknown values are left out, but for those that clients require: totals, and one of each details",
+  async (t) => {
+    t.same(writeUsage({ in: {}, out: {}, raw: {} }), {
+      ...{ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 0 },
+    });
+    t.match(writeUsage({ in: { audio: 2 }, out: {}, raw: {} }), {
+      prompt_tokens_details: { cached_tokens: 0, audio_tokens: 2 },
+    });
+  },
+);
 
 t.test("a state's reasoning is known by its length, without what states of its vendor have besides", async (t) => {
   const state = (start: string, length: number) => start.padEnd(length, "x");
