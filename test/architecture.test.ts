@@ -352,7 +352,11 @@ const COMMENT = /\/\*[\s\S]*?\*\/|(?<=^|[\s;,{([])\/\/[^\n]*/g;
 /** Words that can only be names of code: with a capital inside, or of a type. */
 const CODE_NAME = /[a-z0-9][A-Z]|^[A-Z][a-z]/;
 /** Names of other programs: a vendor's client, http-proxy-3, a page of Linux's manual, systemd. */
-const FOREIGN_NAMES = [...["createOpenAI", "HttpRetryOptions"], ...["deleteLength", "proc_net_tcp", "sd_listen_fds"]];
+const FOREIGN_NAMES = [
+  ...["createOpenAI", "HttpRetryOptions"],
+  ...["deleteLength", "proc_net_tcp", "sd_listen_fds"],
+  "LiteLLM_VerificationToken",
+];
 
 /** Names of code among sentences: a name in backticks, with or without members and parentheses, or one in a link. */
 function namesOfCode(sentences: string): string[] {

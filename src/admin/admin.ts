@@ -168,7 +168,8 @@ export class Admin {
         "not_allowed",
         "Another site cannot change anything here. If this is the console's own, the proxy in front must pass Host on (nginx: proxy_set_header Host $http_host).",
       );
-    if (access.isEmbedded(request)) throw new AdminError("not_allowed", "Pages of other sites cannot use anything here.");
+    if (access.isEmbedded(request))
+      throw new AdminError("not_allowed", "Pages of other sites cannot use anything here.");
     if (await this.sessions.serve(request, response, path, query)) return;
     if (path !== "/metrics" && path !== OPENAPI_PATH && !path.startsWith("/api/")) {
       if (reads && (await this.parts.pages?.serve(request, response, path, query, () => this.isKnownUser(request))))

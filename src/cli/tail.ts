@@ -20,7 +20,7 @@ const POLL_INTERVAL = 500;
 /** Milliseconds: how late a row may be found after its request has ended. */
 const LATEST = 3_600_000;
 /** Milliseconds for which a poll looks back at least, and at most: a row has the time at which its request began. */
-const [SHORTEST_LOOK, LONGEST_LOOK] = [60_000, 86_400_000];
+const [MIN_LOOK_BACK, MAX_LOOK_BACK] = [60_000, 86_400_000];
 
 /** Polls after which ids of requests that are not looked for any more are removed. */
 const CLEANING = 120;
@@ -74,7 +74,7 @@ export async function runTail(
  * request is found within a hundredth of its duration, and polls do not read all rows since the start.
  * @param poll from 1 on
  */
-const lookBack = (poll: number): number => Math.min(LONGEST_LOOK, SHORTEST_LOOK * (poll & -poll));
+const lookBack = (poll: number): number => Math.min(MAX_LOOK_BACK, MIN_LOOK_BACK * (poll & -poll));
 
 /** Parses the arguments of `tail`, except for whether key and model exist, which needs the store. @throws UsageError */
 export function parseTailArguments(args: readonly string[], zone: () => string) {

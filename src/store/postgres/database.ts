@@ -29,7 +29,7 @@ export type PostgresQuery = (text: string, ...values: readonly PostgresValue[]) 
 export type PostgresTransaction = PostgresQuery & { script(text: string): Promise<void> };
 
 /** Connections for short queries, and those for long ones: a short query that shared them could wait until its deadline. */
-interface Pools {
+interface PostgresPools {
   readonly short: postgres.Sql;
   readonly long: postgres.Sql;
 }
@@ -39,7 +39,7 @@ interface Pools {
  * all connections are replaced, as the network may be dropping their packets.
  */
 export class PostgresDatabase {
-  private pools: Pools;
+  private pools: PostgresPools;
   /** The connection for transactions, one after the other, and whether it was lost since the last one began. */
   private transactionConnection: { sql: postgres.Sql; lost: boolean } | undefined;
   private lastTransaction: Promise<unknown> = Promise.resolve();
@@ -120,8 +120,8 @@ export class PostgresDatabase {
 
   private async runWithin<T>(
     deadline: number,
-    pools: Pools,
-    kind: keyof Pools,
+    pools: PostgresPools,
+    kind: keyof PostgresPools,
     work: (ask: PostgresQuery) => Promise<T>,
   ): Promise<T> {
     try {
@@ -133,13 +133,13 @@ export class PostgresDatabase {
   }
 
   /** Replaces all connections when one has broken: the others may finish their queries. */
-  private replace(pools: Pools, finishing: number): void {
+  private replace(pools: PostgresPools, finishing: number): void {
     if (this.pools !== pools || this.closed) return;
     this.pools = this.createPools();
     for (const sql of [pools.short, pools.long]) void sql.end({ timeout: finishing }).catch(() => {});
   }
 
-  private createPools(): Pools {
+  private createPools(): PostgresPools {
     return { short: this.createPool(this.maxConnections), long: this.createPool(LONG_CONNECTIONS) };
   }
 

@@ -62,7 +62,12 @@ t.test("an answer is a continued text, and reasoning is declared lost", async (t
     created: 5,
     model: "asked-model",
     choices: [{ text: " upon a time", index: 0, logprobs: null, finish_reason: "length" }],
-    usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3, completion_tokens_details: { reasoning_tokens: 0 } },
+    usage: {
+      prompt_tokens: 1,
+      completion_tokens: 2,
+      total_tokens: 3,
+      completion_tokens_details: { reasoning_tokens: 0 },
+    },
   });
   t.same(to.lost, ["reasoning"]);
 });
