@@ -3,8 +3,8 @@ import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { DEFAULT_CHAINS } from "../src/config/schema.ts";
 import { REFUSALS } from "../src/core/errors.ts";
+import { LIFE_STEPS } from "../src/core/life-steps.ts";
 import { PHASES, type Phase, type PluginClass } from "../src/core/plugin.ts";
-import { LIFE_STEPS } from "../src/core/steps.ts";
 import { LABELS, METRICS, type MetricDefinition } from "../src/metrics/definitions.ts";
 import { type Declaration, Declarations } from "./declarations.ts";
 

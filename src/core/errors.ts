@@ -1,5 +1,5 @@
+import type { LifeStep } from "./life-steps.ts";
 import { shorten } from "./shorten.ts";
-import type { LifeStep } from "./steps.ts";
 
 /** What the gateway says where it refuses a request or fails. */
 interface RefusalEntry {

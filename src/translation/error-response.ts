@@ -2,8 +2,8 @@ import { statusFault } from "../core/fault.ts";
 import type { Head } from "../core/head.ts";
 import type { ResponseExchange } from "../core/phases.ts";
 import { parseJson } from "../wire/values.ts";
+import { toClientError } from "./client-error.ts";
 import { translationOf } from "./codec.ts";
-import { toClientError } from "./faults.ts";
 
 /** Bytes of an error response that are read. */
 const MAX_ERROR_BYTES = 1024 * 1024;

@@ -4,6 +4,7 @@ import type { Head } from "../core/head.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import { Frame } from "../wire/frame.ts";
+import { toClientError } from "./client-error.ts";
 import {
   type ClientTranslation,
   type EncodedFrame,
@@ -16,7 +17,6 @@ import {
   type TranslatedProtocol,
 } from "./codec.ts";
 import type { Event } from "./events.ts";
-import { toClientError } from "./faults.ts";
 import { Framing } from "./framing.ts";
 import { callIdsOf, NameRestorer } from "./restore-names.ts";
 import { endsStep, forEachEvent, LARGE_BODY_BYTES, piecesOfText, type Steps } from "./steps.ts";

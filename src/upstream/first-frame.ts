@@ -1,9 +1,9 @@
 import type { Attempt } from "../core/attempt.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
+import { toClientError } from "../translation/client-error.ts";
 import { translationOf } from "../translation/codec.ts";
 import type { Event } from "../translation/events.ts";
-import { toClientError } from "../translation/faults.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";

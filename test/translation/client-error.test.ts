@@ -1,6 +1,6 @@
 import t from "tap";
 import { type Fault } from "../../src/core/fault.ts";
-import { toClientError } from "../../src/translation/faults.ts";
+import { toClientError } from "../../src/translation/client-error.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
 const fault = (status: number, kind: Fault["kind"], message = "Because.", code: string = kind): Fault => ({

@@ -1,7 +1,7 @@
 import t from "tap";
 import { REFUSALS } from "../../src/core/errors.ts";
+import { LIFE_STEPS } from "../../src/core/life-steps.ts";
 import { PHASES } from "../../src/core/plugin.ts";
-import { LIFE_STEPS } from "../../src/core/steps.ts";
 
 t.test("the steps are the engine's two and then every phase in order", async (t) => {
   t.same(Object.keys(LIFE_STEPS), ["head", "path", ...PHASES]);
