@@ -125,7 +125,7 @@ export class FairQueue<Item extends QueueItem> {
     return item as Item;
   }
 
-  /** Drops what is left of callers whose items have all been taken as the oldest, for whom no turn may come. */
+  /** Forgets all callers: those whose items were all taken as the oldest have no turn that would remove them. */
   private clear(): void {
     this.callers.clear();
     this.turns.clear();

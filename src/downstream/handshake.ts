@@ -51,7 +51,7 @@ export class HandshakeResponse extends ServerResponse {
   override shouldKeepAlive = false;
   private isSent = false;
 
-  /** Sends what is and will be written. Does nothing where it has been called: an error may replace a plugin's own answer. */
+  /** Sends what has been written, and all that follows. A second call has no effect: an error may replace a plugin's answer. */
   send(socket: Socket): void {
     if (this.isSent || socket.destroyed) return;
     this.isSent = true;

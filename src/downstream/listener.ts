@@ -9,8 +9,9 @@ export type SocketAddress = { readonly host: string; readonly port: number } | {
 /** Maximum length of the accept queue. */
 const BACKLOG = 4096;
 
-/** How often a queue is filled in order to drain it, as clients may connect in between; and the time limit in milliseconds. */
+/** How often a queue is filled in order to drain it, as clients may connect in between. */
 const TRIES = 5;
+/** Milliseconds for all of that. */
 const CLOSE_TIMEOUT = 1000;
 
 /** A listening socket. */
@@ -67,11 +68,8 @@ export class Listener {
     const address = this.server.address() as AddressInfo;
     const timeout = sleep(CLOSE_TIMEOUT, true, { ref: false });
     // If another process has a copy of the socket, its queue survives.
-    for (
-      let tries = 0, isSettled = this.isInherited || process.platform !== "linux";
-      !isSettled && tries < TRIES;
-      tries++
-    ) {
+    let isSettled = this.isInherited || process.platform !== "linux";
+    for (let tries = 0; !isSettled && tries < TRIES; tries++) {
       const filler = new AcceptQueueFiller(address);
       this.filler = filler;
       await new Promise<void>((connecting) => process.nextTick(connecting));

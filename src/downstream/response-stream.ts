@@ -18,7 +18,7 @@ import type { ResponseWriter } from "./response-writer.ts";
 const mayBeError = (bytes: Buffer): boolean => containsAnyCase(bytes, "error");
 
 const END = new Frame("end", Buffer.alloc(0));
-/** Maximum bytes and milliseconds for reading on where a client leaves at the end and the usage follows at once. */
+/** Maximum bytes and milliseconds for which a stream is read after its client has left, where only its usage is outstanding. */
 const BRIEF_BYTES = 64 * 1024;
 const BRIEF_TIME = 250;
 
@@ -28,7 +28,7 @@ const [LARGE_CHUNK, TURN] = [16 * 1024, 5];
 /** The end of an array that its provider has not closed. */
 const ARRAY_END = new Frame("element", Buffer.from("\n]"));
 
-/** Reports whether a frame is an error as JSON among events, without `data:`, which is whole without a blank line. */
+/** Reports whether a frame is an error sent among events as bare JSON, without `data:` and the blank line that ends an event. */
 const isBareError =
   (protocol: Protocol) =>
   (frame: Frame): boolean =>
@@ -173,7 +173,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     this.settle.done();
   }
 
-  /** @param last the frames before it, not written yet: the translation counts on them, and an incomplete event is complete in it */
+  /** @param last the frames before the end. If the end fails they are still written: translated, they complete what was sent */
   private passEnd(last: readonly Buffer[]): readonly Buffer[] {
     try {
       return this.passFrames([END]);

@@ -23,7 +23,7 @@ export function redactFrame(frame: Frame, protocol: Protocol, redactor: Redactor
   return clean === text ? frame : new Frame(frame.kind, Buffer.from(clean, "latin1"));
 }
 
-/** Reports whether a frame's data begins like JSON and is none; other texts pass, which clients may ignore. */
+/** Reports whether a frame's data begins like JSON and is not. Other texts pass, as clients may ignore them. */
 export const isUnreadable = (frame: Frame, protocol: Protocol): boolean =>
   OBJECT.test(frame.text ?? "") && frame.json() === undefined && protocol.ending(frame) === undefined;
 

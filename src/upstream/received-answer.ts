@@ -65,7 +65,7 @@ export class ReceivedAnswer extends BufferedResponse implements UpstreamAnswer {
   }
 }
 
-/** Reports whether an error of an answer, whose head was a success, is the provider's fault, and not the request's or the model's. */
+/** Reports whether an error after a successful head is the provider's fault, and not the request's or the model's. */
 export const isProviderFault = ({ code, status }: GatewayError): boolean =>
   code.startsWith("upstream_") && code !== "upstream_model_failed" && status >= 500;
 
