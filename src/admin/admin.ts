@@ -2,6 +2,7 @@ import { rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { nearest } from "../config/suggest.ts";
 import { formatAddress } from "../config/units.ts";
+import { type PathRequest } from "../console/console-pages.ts";
 import { StoreUnavailableError, thrownStack } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { listenOptions, peerAddress } from "../core/networks.ts";
@@ -29,13 +30,7 @@ interface AdminPages {
    * @param known whether the API would accept the request's sender
    * @returns whether it has responded
    */
-  serve(
-    request: IncomingMessage,
-    response: ServerResponse,
-    path: string,
-    query: URLSearchParams,
-    known: () => Promise<boolean>,
-  ): Promise<boolean>;
+  serve(received: PathRequest, known: () => Promise<boolean>): Promise<boolean>;
 }
 
 /** Optional parts of the admin side. */
@@ -111,7 +106,7 @@ export class Admin {
       const [path = ""] = url.split("?", 1);
       const query = url.slice(path.length + 1);
       if (path === "/livez" || path === "/readyz") this.probe(request, response, path);
-      else await this.serve(request, response, path, new URLSearchParams(query));
+      else await this.serve({ request, response, path, query: new URLSearchParams(query) });
     } catch (thrown) {
       if (thrown instanceof AdminError && thrown.cause) this.logFailure(thrown.cause);
       const error = thrown instanceof AdminError ? thrown : this.toAdminError(thrown);
@@ -150,12 +145,8 @@ export class Admin {
     }
   }
 
-  private async serve(
-    request: IncomingMessage,
-    response: ServerResponse,
-    path: string,
-    query: URLSearchParams,
-  ): Promise<void> {
+  private async serve(received: PathRequest): Promise<void> {
+    const { request, response, path } = received;
     const { access } = this;
     const { host } = request.headers;
     // Node takes the first one, and a proxy in front may take another.
@@ -170,10 +161,9 @@ export class Admin {
       );
     if (access.isEmbedded(request))
       throw new AdminError("not_allowed", "Pages of other sites cannot use anything here.");
-    if (await this.sessions.serve(request, response, path, query)) return;
+    if (await this.sessions.serve(received)) return;
     if (path !== "/metrics" && path !== OPENAPI_PATH && !path.startsWith("/api/")) {
-      if (reads && (await this.parts.pages?.serve(request, response, path, query, () => this.isKnownUser(request))))
-        return;
+      if (reads && (await this.parts.pages?.serve(received, () => this.isKnownUser(request)))) return;
       throw new AdminError(
         "not_found",
         "There is nothing here. /livez, /readyz, /metrics, /openapi.json and /api/… are answered.",
@@ -184,7 +174,7 @@ export class Admin {
     if (path === "/metrics") await this.metrics(response);
     else if (path === OPENAPI_PATH && reads) sendJson(response, 200, adminOpenApi());
     else if (path === "/api/live/events" && request.method === "GET") this.live.serve(request, response, user);
-    else await this.api(request, response, path, query, user);
+    else await this.api(received, user);
   }
 
   /** Reports whether the API would accept the sender; true where the store fails, because the API reports why. */
@@ -195,13 +185,7 @@ export class Admin {
     );
   }
 
-  private async api(
-    request: IncomingMessage,
-    response: ServerResponse,
-    path: string,
-    query: URLSearchParams,
-    user: AdminUser,
-  ): Promise<void> {
+  private async api({ request, response, path, query }: PathRequest, user: AdminUser): Promise<void> {
     const found = findRoute(request.method === "HEAD" ? "GET" : (request.method ?? ""), path);
     if (!found) throw new AdminError("not_found", "There is no such part of the API: see docs/admin-api.md.");
     const { route, names } = found;

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
+import { type PathRequest } from "../console/console-pages.ts";
 import type { Log } from "../core/log.ts";
 import { GATEWAY_VERSION } from "../core/version.ts";
 import type { Audit } from "../store/audit.ts";
@@ -28,12 +29,7 @@ export class SessionRoutes {
   ) {}
 
   /** @returns whether it has responded @throws AdminError */
-  async serve(
-    request: IncomingMessage,
-    response: ServerResponse,
-    path: string,
-    query: URLSearchParams,
-  ): Promise<boolean> {
+  async serve({ request, response, path, query }: PathRequest): Promise<boolean> {
     if (path === SESSION) await this.session(request, response);
     else if (path === OIDC_PATH || path === CALLBACK_PATH) {
       if (request.method !== "GET")

@@ -31,23 +31,25 @@ function preloadLinks(path: string, query: URLSearchParams): string {
     .join(", ");
 }
 
+/** A request for a path, and the response to it. */
+export interface PathRequest {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Without the query. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+}
+
 /** The pages of the admin side. They contain no data: the browser queries the API with the visitor's own session. */
 export class ConsolePages {
   constructor(private readonly files: PageFiles) {}
 
   /**
    * Responds to a GET or HEAD for a page or one of its files. A browser gets a page for any other path, too: that there is none.
-   * @param path without the query
    * @param known whether the API would accept the visitor; called for pages only
    * @returns false where the path is neither
    */
-  async serve(
-    request: IncomingMessage,
-    response: ServerResponse,
-    path: string,
-    query: URLSearchParams,
-    known: () => Promise<boolean>,
-  ): Promise<boolean> {
+  async serve({ request, response, path, query }: PathRequest, known: () => Promise<boolean>): Promise<boolean> {
     const script = PAGE_SCRIPTS.find(([fits]) => fits.test(path))?.[1];
     const file = script === undefined ? this.files.find(path) : undefined;
     if (file) {

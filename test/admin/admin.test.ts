@@ -11,6 +11,7 @@ import t, { type Test } from "tap";
 import { Admin, type AdminListenAddress } from "../../src/admin/admin.ts";
 import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import type { Readiness } from "../../src/admin/readiness.ts";
+import { type PathRequest } from "../../src/console/console-pages.ts";
 import { MemoryLog } from "../support/gateway.ts";
 import { startAdmin, TOKEN, WITH_TOKENS } from "./support.ts";
 
@@ -187,7 +188,7 @@ t.test("an unknown path, an invalid body and a body that is too large are report
 
 t.test("paths outside the API are served as pages", async (t) => {
   const pages = {
-    serve: (_: unknown, response: { end(text: string): void }, path: string) => {
+    serve: ({ response, path }: PathRequest) => {
       if (path !== "/") return false;
       response.end("a page");
       return true;

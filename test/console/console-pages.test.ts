@@ -8,7 +8,8 @@ const pages = new ConsolePages(await PageFiles.shared());
 const server = createServer(async (request, response) => {
   const known = async () => request.headers.authorization !== undefined;
   const { pathname, searchParams } = new URL(`http://console${request.url}`);
-  if (!(await pages.serve(request, response, pathname, searchParams, known))) response.writeHead(404).end();
+  if (!(await pages.serve({ request, response, path: pathname, query: searchParams }, known)))
+    response.writeHead(404).end();
 });
 const base = `http://127.0.0.1:${await listen(t, server)}`;
 
