@@ -213,28 +213,7 @@ export class Downstream {
       this.onRefused(error.code);
     };
     try {
-      // First of all, so that a page's scripts can also read the reason of a refusal.
-      const preflight = generation.cors?.admit(request, headers, response);
-      if (this.refusesAll) throw new GatewayError("draining");
-      guard(request, headers, this.heads);
-      // These responses do not read the body, and the client should stop sending it.
-      if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
-      if (preflight) {
-        generation.cors?.answerPreflight(headers, response, id);
-        const { log, redactor } = generation;
-        log.info(earlyFields(request, raw, { id, address, status: response.statusCode }, redactor), "preflight");
-        this.onPreflight();
-        return;
-      }
-      if (isGet(request) && generation.pages?.serve(raw, request, response, id)) return;
-      if (PROBES.has(raw) && isGet(request) && !generation.paths.servedPaths().includes(raw)) {
-        sendProbeResponse(response, id, raw === "/livez" || !this.stop.hasBegun);
-        return;
-      }
-      if (KEYLESS_PATHS.has(raw) && isGet(request)) {
-        generation.sendSummary(response, id, raw);
-        return;
-      }
+      if (this.respondDirectly(arrival, generation, raw, { id, address })) return;
     } catch (thrown) {
       refuse(thrown);
       return;
@@ -254,6 +233,40 @@ export class Downstream {
     const since = arrival.fresh ? this.overload.waitingSince(arrivedAt) : arrivedAt;
     const caller = () => presentedKey(headers) ?? (text.includes("key=") ? text : address);
     this.overload.add(new WaitingRequest(since, caller, serve, refuseOverloaded));
+  }
+
+  /**
+   * Responds to a request that needs no exchange: a preflight, or one for a page, a probe or a path without a key.
+   * @returns whether it has responded
+   * @throws GatewayError if the request is refused
+   */
+  private respondDirectly(
+    { request, response }: RequestArrival,
+    generation: Generation,
+    raw: string,
+    { id, address }: Pick<ArrivalFacts, "id" | "address">,
+  ): boolean {
+    const { cors, pages, paths, log, redactor } = generation;
+    const headers = request.headerList;
+    // First of all, so that a page's scripts can also read the reason of a refusal.
+    const preflight = cors?.admit(request, headers, response);
+    if (this.refusesAll) throw new GatewayError("draining");
+    guard(request, headers, this.heads);
+    // These responses do not read the body, and the client should stop sending it.
+    if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
+    if (preflight) {
+      cors?.answerPreflight(headers, response, id);
+      log.info(earlyFields(request, raw, { id, address, status: response.statusCode }, redactor), "preflight");
+      this.onPreflight();
+      return true;
+    }
+    if (!isGet(request)) return false;
+    if (pages?.serve(raw, request, response, id)) return true;
+    if (PROBES.has(raw) && !paths.servedPaths().includes(raw))
+      sendProbeResponse(response, id, raw === "/livez" || !this.stop.hasBegun);
+    else if (KEYLESS_PATHS.has(raw)) generation.sendSummary(response, id, raw);
+    else return false;
+    return true;
   }
 
   /**
