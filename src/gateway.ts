@@ -3,13 +3,7 @@ import type { DependencyContainer } from "tsyringe";
 import { registerAdminAnswers } from "./admin/questions.ts";
 import type { Readiness } from "./admin/readiness.ts";
 import { AuditTrail, type Initiator, servedFile } from "./audit-trail.ts";
-import {
-  type Change,
-  compareConfigs,
-  restartSections,
-  type StartSettings,
-  withStartSettings,
-} from "./config/changes.ts";
+import { type Change, type StartSettings, withStartSettings } from "./config/changes.ts";
 import { unlimitedPaths, unsharedLimitsReason } from "./config/limits.ts";
 import { configSecrets } from "./config/secrets.ts";
 import type { Config } from "./config/types.ts";
@@ -26,8 +20,8 @@ import { Downstream, type ServerLimits } from "./downstream/server.ts";
 import type { StopTimeouts } from "./downstream/server-stop.ts";
 import { CONVERSATIONS_TOPIC, COUNTED_TOPIC, Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
 import { LatePrices } from "./late-prices.ts";
-import { type ConfigPlace, isStillOnDisk, type LoadedConfig, loadWithExtensions } from "./loaded-config.ts";
-import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
+import { type ConfigPlace, type LoadedConfig, loadWithExtensions } from "./loaded-config.ts";
+import { type LoadedPlugin } from "./loader/instances.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { openLimiter } from "./open-limiter.ts";
@@ -267,13 +261,13 @@ export class Gateway {
    * @throws ConfigError
    */
   async compare(): Promise<Pick<ReloadResult, "changes" | "restart">> {
-    const next = await this.loadAgain();
-    return { changes: this.changes(next), restart: this.restart(next) };
+    const next = await this.loaded.again();
+    return { changes: this.loaded.changesTo(next, this.plugins), restart: next.sectionsToRestart(this.config) };
   }
 
   /** Returns the sections of gateway.yaml on disk that wait for the next start. @throws ConfigError */
-  async awaitingRestart(): Promise<string[]> {
-    return this.restart(isStillOnDisk(this.loaded) ? this.loaded : await this.loadAgain());
+  awaitingRestart(): Promise<string[]> {
+    return this.loaded.sectionsAwaitingRestart(this.config);
   }
 
   /**
@@ -281,8 +275,8 @@ export class Gateway {
    * @throws as `reload`
    */
   async prepare(text?: string): Promise<PreparedReload> {
-    const loaded = await this.loadAgain(text);
-    const changes = this.changes(loaded);
+    const loaded = await this.loaded.again(text);
+    const changes = this.loaded.changesTo(loaded, this.plugins);
     if (changes.length === 0) return { loaded, changes };
     const envelopes = await this.envelopesOf(loaded.config);
     const generation = await buildGeneration(loaded, envelopes, this.shared, this.serving);
@@ -307,7 +301,7 @@ export class Gateway {
     { loaded, changes, generation, envelopes = this.envelopes }: PreparedReload,
     number = this.number + (generation ? 1 : 0),
   ): ReloadResult {
-    const restart = this.restart(loaded);
+    const restart = loaded.sectionsToRestart(this.config);
     if (generation && this.stopping) void generation.close(false);
     else if (generation) {
       const former = this.serving;
@@ -490,21 +484,6 @@ export class Gateway {
       clearTimeout(timer);
       this.retired.delete(former);
     });
-  }
-
-  /** @param text the file's content, if it has been read already */
-  private loadAgain(text?: string): Promise<LoadedConfig> {
-    const { file, folder } = this.config;
-    return loadWithExtensions({ file, folder, env: this.loaded.env, text });
-  }
-
-  private changes(next: LoadedConfig): Change[] {
-    const code = { before: codeVersions(this.plugins), after: codeVersions(next.extensions.classes) };
-    return compareConfigs(this.loaded.config, next.config, code);
-  }
-
-  private restart({ config, extensions }: LoadedConfig): string[] {
-    return [...restartSections(compareConfigs(this.config, config)), ...packagesToRestart(extensions.classes)];
   }
 
   private async envelopesOf({ envelopes: { key } }: Config): Promise<Envelopes> {

@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { type Change, compareConfigs, restartSections } from "./config/changes.ts";
 import { loadConfig } from "./config/load.ts";
 import type { Extensions } from "./config/plugins.ts";
 import type { Config } from "./config/types.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { isBuiltIn, loadPlugin, loadProtocols, notFoundMessage, pluginFile, pluginNames } from "./loader/discover.ts";
-import type { LoadedPlugin } from "./loader/instances.ts";
+import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
 import { methodsOf, misspeltMethods, phasesOf } from "./loader/methods.ts";
 import { codeDigest } from "./loader/versions.ts";
 
@@ -50,16 +51,51 @@ export interface ConfigPlace {
 }
 
 /** A valid gateway.yaml, and the extensions that its names refer to. */
-export interface LoadedConfig {
-  config: Config;
-  extensions: LoadedExtensions;
-  env: NodeJS.ProcessEnv;
+export class LoadedConfig {
+  constructor(
+    readonly config: Config,
+    readonly extensions: LoadedExtensions,
+    readonly env: NodeJS.ProcessEnv,
+  ) {}
+
+  /** Loads the same file again. @param text its content, if it has been read already @throws ConfigError */
+  again(text?: string): Promise<LoadedConfig> {
+    const { file, folder } = this.config;
+    return loadWithExtensions({ file, folder, env: this.env, text });
+  }
+
+  /** Returns what a newer file changes, code included. @param plugins those that run */
+  changesTo(next: LoadedConfig, plugins: ReadonlyMap<string, LoadedPlugin>): Change[] {
+    const code = { before: codeVersions(plugins), after: codeVersions(next.extensions.classes) };
+    return compareConfigs(this.config, next.config, code);
+  }
+
+  /** Returns the sections that take effect only at the next start. @param inForce has the settings of the last start */
+  sectionsToRestart(inForce: Config): string[] {
+    const { config, extensions } = this;
+    return [...restartSections(compareConfigs(inForce, config)), ...packagesToRestart(extensions.classes)];
+  }
+
+  /** Returns these of the file on disk. @throws ConfigError */
+  async sectionsAwaitingRestart(inForce: Config): Promise<string[]> {
+    return (this.isStillOnDisk() ? this : await this.again()).sectionsToRestart(inForce);
+  }
+
+  /**
+   * Reports whether the file is on disk as it was loaded. One with secrets of other files (`$file:`) never counts as such, because
+   * these may have changed.
+   */
+  isStillOnDisk(): boolean {
+    const { file, text } = this.config;
+    try {
+      return !text.includes("$file:") && readFileSync(file, "utf8") === text;
+    } catch {
+      return false;
+    }
+  }
 }
 
-/**
- * Loads gateway.yaml.
- * @throws ConfigError
- */
+/** Loads gateway.yaml. @throws ConfigError */
 export async function loadWithExtensions({
   file,
   folder = dirname(file),
@@ -67,17 +103,5 @@ export async function loadWithExtensions({
   text,
 }: ConfigPlace): Promise<LoadedConfig> {
   const extensions = await findExtensions(folder);
-  return { config: await loadConfig(file, extensions, env, folder, text), extensions, env };
-}
-
-/**
- * Reports whether gateway.yaml is on disk as it was loaded. A file with secrets of other files (`$file:`) never counts as such,
- * because these may have changed.
- */
-export function isStillOnDisk({ config: { file, text } }: LoadedConfig): boolean {
-  try {
-    return !text.includes("$file:") && readFileSync(file, "utf8") === text;
-  } catch {
-    return false;
-  }
+  return new LoadedConfig(await loadConfig(file, extensions, env, folder, text), extensions, env);
 }

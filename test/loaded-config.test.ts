@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { findExtensions, isStillOnDisk, loadWithExtensions } from "../src/loaded-config.ts";
+import { findExtensions, loadWithExtensions } from "../src/loaded-config.ts";
 
 const folder = t.testdir({
   plugins: { "own.ts": "export default class Own { access() {} acess() {} }\n" },
@@ -47,12 +47,12 @@ t.test(
     const text = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
     writeFileSync(file, text);
     const loaded = await loadWithExtensions({ file, env: {} });
-    t.ok(isStillOnDisk(loaded));
+    t.ok(loaded.isStillOnDisk());
     writeFileSync(file, text.replaceAll("echo", "slow"));
-    t.notOk(isStillOnDisk(loaded));
+    t.notOk(loaded.isStillOnDisk());
     rmSync(file);
-    t.notOk(isStillOnDisk(loaded));
+    t.notOk(loaded.isStillOnDisk());
     writeFileSync(file, `${text}envelopes: { key: $file:token }\n`);
-    t.notOk(isStillOnDisk(await loadWithExtensions({ file, env: {} })));
+    t.notOk((await loadWithExtensions({ file, env: {} })).isStillOnDisk());
   },
 );

@@ -5,7 +5,7 @@ import type { Exchange, Outcome } from "../core/exchange.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { Gateway } from "../gateway.ts";
-import { findExtensions, type LoadedExtensions } from "../loaded-config.ts";
+import { findExtensions, LoadedConfig, type LoadedExtensions } from "../loaded-config.ts";
 import { phasesOf } from "../loader/methods.ts";
 import type { LedgerEntry } from "../store/ledger.ts";
 import { isTranslatable } from "../translation/codec.ts";
@@ -108,7 +108,7 @@ export async function drive(Class: PluginClass, driving: DriveOptions = {}): Pro
   const parts: TestResponders = new Map();
   const provider = new ScriptedProvider(extensions.protocolList, parts);
   const pools = new Pools({ environment: {}, connectInProcess: () => provider.connect() });
-  const gateway = await Gateway.open({ config, extensions, env }, log, { pools });
+  const gateway = await Gateway.open(new LoadedConfig(config, extensions, env), log, { pools });
   return new DrivenGateway(
     gateway,
     log,

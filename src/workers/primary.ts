@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { WorkerCounts } from "../admin/admin-gateway.ts";
 import { type Readiness, UNKNOWN_STATE } from "../admin/readiness.ts";
 import { AuditTrail, type Initiator, PROGRAM, servedFile } from "../audit-trail.ts";
-import { compareConfigs, restartSections, startSettings, withStartSettings } from "../config/changes.ts";
+import { startSettings, withStartSettings } from "../config/changes.ts";
 import { configSecrets } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
@@ -16,8 +16,8 @@ import { Listener, type SocketAddress } from "../downstream/listener.ts";
 import type { StopTimeouts } from "../downstream/server-stop.ts";
 import { crashDrain, ledgerWarner } from "../gateway.ts";
 import { HEALTH_TOPIC, SWITCHES_TOPIC } from "../generation.ts";
-import { isStillOnDisk, type LoadedConfig, loadWithExtensions } from "../loaded-config.ts";
-import { codeVersions, type LoadedPlugin, packagesToRestart } from "../loader/instances.ts";
+import { type LoadedConfig } from "../loaded-config.ts";
+import { type LoadedPlugin } from "../loader/instances.ts";
 import { type MetricJson, promClient } from "../metrics/families.ts";
 import { PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import { type ReloadResult, Reloads } from "../reloads.ts";
@@ -207,13 +207,12 @@ export class Primary {
 
   /** Returns what a reload would change. @throws ConfigError */
   async compare(): Promise<Pick<ReloadResult, "changes" | "restart">> {
-    const { changes, restart } = this.compareWith(await this.loadAgain());
-    return { changes, restart };
+    return this.compareWith(await this.loaded.again());
   }
 
   /** Returns the sections of gateway.yaml on disk that wait for the next start. @throws ConfigError */
-  async awaitingRestart(): Promise<string[]> {
-    return this.restart(isStillOnDisk(this.loaded) ? this.loaded : await this.loadAgain());
+  awaitingRestart(): Promise<string[]> {
+    return this.loaded.sectionsAwaitingRestart(this.started);
   }
 
   /** The stores that the admin side uses. */
@@ -345,22 +344,12 @@ export class Primary {
     return this.stop({ drain: crashDrain(this.config) });
   }
 
-  private loadAgain(): Promise<LoadedConfig> {
-    const { config, env } = this.loaded;
-    return loadWithExtensions({ file: config.file, folder: config.folder, env });
-  }
-
   private compareWith(next: LoadedConfig): Pick<ReloadResult, "changes" | "restart"> {
-    const code = { before: codeVersions(this.plugins), after: codeVersions(next.extensions.classes) };
-    return { changes: compareConfigs(this.loaded.config, next.config, code), restart: this.restart(next) };
-  }
-
-  private restart({ config, extensions }: LoadedConfig): string[] {
-    return [...restartSections(compareConfigs(this.started, config)), ...packagesToRestart(extensions.classes)];
+    return { changes: this.loaded.changesTo(next, this.plugins), restart: next.sectionsToRestart(this.started) };
   }
 
   private async reloadNow(): Promise<ReloadResult> {
-    const next = await this.loadAgain();
+    const next = await this.loaded.again();
     const { changes, restart } = this.compareWith(next);
     if (changes.length > 0) {
       const { text } = next.config;
