@@ -179,6 +179,16 @@ interface SubjectCondition {
 const switchedOffText = (what: string): string =>
   `${what} was switched off by an admin: this gateway sends nothing new there until it is switched on.`;
 
+/** @param who does or does not accept the credential */
+const credentialCondition = (
+  who: string,
+  { label, state }: Pick<LiveProvider["credentials"][number], "label" | "state">,
+  consequence = "",
+): SubjectCondition =>
+  state === "refused"
+    ? { bad: `${who} does not accept the credential ${label}${consequence}.` }
+    : { well: `${who} accepts the credential ${label} again.` };
+
 /** Returns the conditions of providers, targets and credentials over all processes; one that is bad in any of them is bad. */
 function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<string, SubjectCondition> {
   const found = new Map<string, SubjectCondition>();
@@ -187,36 +197,26 @@ function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<stri
     if (!known || (known.bad === undefined && condition.well === undefined)) found.set(subject, condition);
   };
   for (const { name: provider, switched_off: off, credentials, targets } of processes.flat()) {
+    const named = `The provider ${JSON.stringify(provider)}`;
     note(
       `provider ${provider}`,
-      off
-        ? { bad: switchedOffText(`The provider ${JSON.stringify(provider)}`) }
-        : { well: `The provider ${JSON.stringify(provider)} is no longer switched off.` },
+      off ? { bad: switchedOffText(named) } : { well: `${named} is no longer switched off.` },
     );
-    for (const { label, state } of credentials) {
-      const others = credentials.filter((each) => each.label !== label && each.state !== "refused").length;
+    for (const credential of credentials) {
+      const others = credentials.filter((each) => each.label !== credential.label && each.state !== "refused").length;
       const left = others === 0 ? "it has no other one" : `requests use its ${others} other${others > 1 ? "s" : ""}`;
-      note(
-        `credential ${provider} ${label}`,
-        state === "refused"
-          ? { bad: `The provider ${JSON.stringify(provider)} does not accept the credential ${label}; ${left}.` }
-          : { well: `The provider ${JSON.stringify(provider)} accepts the credential ${label} again.` },
-      );
+      note(`credential ${provider} ${credential.label}`, credentialCondition(named, credential, `; ${left}`));
     }
     for (const { model, state, switched_off: off, credentials: shown } of targets) {
       const target = `${provider}:${model}`;
       if (off) note(`target ${target}`, { bad: switchedOffText(target) });
       else if (state === "open") note(`target ${target}`, { bad: `${target} is suspended: it fails too often.` });
       else note(`target ${target}`, state === "closed" ? { well: `${target} has recovered.` } : {});
-      for (const { label, state } of shown) {
+      for (const credential of shown) {
+        const { label } = credential;
         // A credential that is refused everywhere was reported above.
         if (credentials.some((each) => each.label === label && each.state === "refused")) continue;
-        note(
-          `credential ${target} ${label}`,
-          state === "refused"
-            ? { bad: `${target} does not accept the credential ${label}.` }
-            : { well: `${target} accepts the credential ${label} again.` },
-        );
+        note(`credential ${target} ${label}`, credentialCondition(target, credential));
       }
     }
   }
