@@ -73,6 +73,9 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   private timer: NodeJS.Timeout | undefined;
   private persistImmediate: NodeJS.Immediate | undefined;
   private store: "ok" | "waiting" = "ok";
+  /** What the thread is asked to store, and the next such request, which all share who want it meanwhile: an outage may be long. */
+  private feeding: Promise<void> | undefined;
+  private nextFeed: Promise<void> | undefined;
   private closed = false;
   override lostLines = 0;
 
@@ -195,8 +198,23 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   override async flush(): Promise<void> {
     this.persist();
     if (!this.journal.hasFile) return;
+    if (!this.feeding) return this.requestFeed();
+    this.nextFeed ??= this.feeding.then(() => {
+      this.nextFeed = undefined;
+      return this.requestFeed();
+    });
+    await this.nextFeed;
+  }
+
+  private async requestFeed(): Promise<void> {
     this.onFeed();
-    await LedgerThread.shared().request(this.openLedger(), { type: "feed", ...this.journalPosition() });
+    const request = LedgerThread.shared().request(this.openLedger(), { type: "feed", ...this.journalPosition() });
+    this.feeding = request
+      .catch(() => {})
+      .then(() => {
+        this.feeding = undefined;
+      });
+    await request;
   }
 
   override async recovered(): Promise<void> {

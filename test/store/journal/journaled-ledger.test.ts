@@ -111,6 +111,22 @@ t.test("a store that is down is reported at once to queries, though rows wait fo
   await ledger.close();
 });
 
+t.test("while a store is down, those who wait for it share a request to the thread", async (t) => {
+  const tls = { mode: "disable" as const };
+  const nobody = { host: "127.0.0.1", port: 1, user: "u", database: "d", tls, application: "test", connectTimeout: 1 };
+  const ledger = new JournaledLedger(nobody, join(t.testdir(), "journal"));
+  const calls = Reflect.get(LedgerThread.shared(), "calls") as Map<number, unknown>;
+  const waiting: Promise<unknown>[] = [];
+  for (let i = 0; i < 100; i++) {
+    ledger.append(entry(`${i}`));
+    waiting.push(ledger.flush().catch(() => {}));
+  }
+  await sleep(300);
+  t.ok(calls.size <= 2, `${calls.size}`);
+  await ledger.close();
+  await Promise.all(waiting);
+});
+
 t.test("rows are those of the store and of all journals, each once", async (t) => {
   const { file, ledger } = open(t);
   for (const id of ["1", "3"]) ledger.append(entry(id));
