@@ -12,6 +12,8 @@ export const SCHEMA = "model_gateway";
 const DEADLINE = 5_000;
 /** Seconds between attempts to connect, so that a recovered database is found quickly. */
 const BACKOFF = 0.1;
+/** Milliseconds until notifications are requested again. */
+const LISTEN_RETRY = 250;
 /** Seconds for other connections to finish their queries after one of them has broken. */
 const FINISHING = 5;
 /** Connections for queries that may take long. */
@@ -95,15 +97,32 @@ export class PostgresDatabase {
   }
 
   /**
-   * Listens to a channel over a separate connection that reconnects whenever it is lost. Never throws.
+   * Listens to a channel over a separate connection, which is replaced whenever it is lost, or the server refuses to notify, as a
+   * standby does. Never throws.
    * @param ready called at each (re)connect: notifications may have been missed before
    * @returns a function that ends it
    */
   listen(channel: string, onNotification: () => void, ready: () => void): () => void {
-    const sql = this.createPool(1);
-    // The package reconnects by itself until this is ended.
-    sql.listen(channel, onNotification, ready).catch(() => {});
-    return () => void sql.end({ timeout: 0 }).catch(() => {});
+    let current: postgres.Sql | undefined;
+    let timer: NodeJS.Timeout | undefined;
+    const end = () => {
+      clearTimeout(timer);
+      void current?.end({ timeout: 0 }).catch(() => {});
+      current = undefined;
+    };
+    const begin = () => {
+      const again = () => {
+        if (current !== sql) return;
+        end();
+        timer = setTimeout(begin, LISTEN_RETRY).unref();
+      };
+      const sql = this.createPool(1, { onclose: again, onnotify: onNotification });
+      current = sql;
+      // Not by the package's own method, which gives up where the server refuses it after a reconnect.
+      sql.unsafe(`listen "${channel}"`).then(() => current === sql && ready(), again);
+    };
+    begin();
+    return end;
   }
 
   /** Whether it is being closed, or is. */
@@ -197,11 +216,11 @@ export class PostgresDatabase {
     const lose = () => {
       own.lost = true;
     };
-    const own = { sql: this.createPool(1, lose), lost: false };
+    const own = { sql: this.createPool(1, { onclose: lose }), lost: false };
     return own;
   }
 
-  private createPool(max: number, lost?: () => void): postgres.Sql {
+  private createPool(max: number, events: { onclose?: () => void; onnotify?: () => void } = {}): postgres.Sql {
     const { host, port, user, password, database, tls, application, connectTimeout } = this.settings;
     return this.connect({
       ...{ host, port, user, database, max, connect_timeout: connectTimeout },
@@ -214,7 +233,7 @@ export class PostgresDatabase {
         ...(this.durable ? { synchronous_commit: "on" } : {}),
       },
       onnotice: () => {},
-      ...(lost && { onclose: lost }),
+      ...events,
     });
   }
 }

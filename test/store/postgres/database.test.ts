@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { StoreUnavailableError } from "../../../src/core/errors.ts";
 import {
@@ -155,5 +156,30 @@ if (server) {
     );
     deaf = false;
     t.equal((await database.query("select 3 as three"))[0]?.["three"], 3);
+  });
+
+  t.test("a standby that refuses LISTEN is asked again, and notifies once it has been promoted", async (t) => {
+    const own = await startPostgres(t);
+    if (!own) return;
+    const url = await own.database();
+    await own.stop();
+    writeFileSync(join(own.folder, "data", "standby.signal"), "");
+    await own.start();
+    const database = await PostgresDatabase.open(placeOf(url), 1);
+    t.teardown(() => database.close());
+    let [notifications, ready] = [0, 0];
+    const end = database.listen(
+      "changes",
+      () => notifications++,
+      () => ready++,
+    );
+    t.teardown(end);
+    t.match(await database.query("select pg_is_in_recovery() as standby"), [{ standby: true }]);
+    await sleep(500);
+    t.equal(ready, 0);
+    await own.ask(url, "select pg_promote()");
+    await until(() => ready === 1, "it to listen");
+    await own.ask(url, "notify changes");
+    await until(() => notifications === 1, "a notification");
   });
 }
