@@ -272,9 +272,12 @@ export class PostgresKeys extends CachedKeys {
     try {
       await this.database.withDeadline(this.lastChange === undefined ? LOOKUP_TIMEOUT : POLL_TIMEOUT, async (ask) => {
         this.applyDisabledGroups(await ask(DISABLED_GROUPS));
-        if (this.lastChange === undefined) {
-          const [row] = await ask("select last from key_change");
-          this.lastChange = Number(row?.["last"]);
+        const [row] = await ask("select last from key_change");
+        const last = Number(row?.["last"]);
+        // A standby that was promoted may lack the last changes, and further ones have their numbers: all keys are read again.
+        if (this.lastChange !== undefined && last < this.lastChange) this.cache.clear();
+        if (this.lastChange === undefined || last < this.lastChange) {
+          this.lastChange = last;
           return;
         }
         for (const row of await ask("select * from key where changed > ?::bigint order by changed", this.lastChange)) {

@@ -186,6 +186,18 @@ if (server) {
         await until(async () => (await keys.find(key))?.revoked !== undefined, "every revocation");
   });
 
+  t.test("changes are noticed where the database has lost earlier ones, as after a failover", async (t) => {
+    const { view, url } = await open(t);
+    const one = await view();
+    const { key } = await one.create({ name: "one" });
+    for (let i = 0; i < 5; i++) await one.create({ name: `key-${i}` });
+    const two = await view();
+    t.equal((await two.find(key))?.revoked, undefined);
+    await server.ask(url, "update key_change set last = last - 3");
+    await server.ask(url, "update key set revoked = 1 where name = 'one'");
+    await until(async () => (await two.find(key))?.revoked === 1, "the revocation");
+  });
+
   t.test("the same name is given once", async (t) => {
     const { view } = await open(t);
     const views = await Promise.all([1, 2, 3].map(() => view()));
