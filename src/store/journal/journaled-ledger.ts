@@ -161,9 +161,9 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
 
   override async orphanedElsewhere(isWorker: (pid: number) => boolean): Promise<readonly RunningReservation[]> {
     const { folder, owner } = this.journal;
-    for (const end = Date.now() + ORPHANED_TIMEOUT; ; await sleep(POLL_INTERVAL)) {
+    for (const end = performance.now() + ORPHANED_TIMEOUT; ; await sleep(POLL_INTERVAL)) {
       const { orphaned, complete } = readOrphaned(folder, owner, isWorker);
-      if (complete || Date.now() >= end) return orphaned;
+      if (complete || performance.now() >= end) return orphaned;
     }
   }
 
@@ -221,7 +221,8 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     const { folder, owner } = this.journal;
     const left = () => listJournals(folder).some((journal) => journal.name !== owner && isOrphaned(journal));
     if (left()) this.openLedger();
-    for (const end = Date.now() + RECOVERY_TIMEOUT; left() && Date.now() < end; ) await sleep(POLL_INTERVAL);
+    for (const end = performance.now() + RECOVERY_TIMEOUT; left() && performance.now() < end; )
+      await sleep(POLL_INTERVAL);
   }
 
   override get place(): JournalEnd {

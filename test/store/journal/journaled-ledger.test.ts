@@ -210,6 +210,29 @@ t.test("rows of dead processes are in the store when that is requested, even rig
   t.same([warnings, folder.endsWith("after")], [[], true]);
 });
 
+t.test(
+  "nobody waits longer for a journal that another machine may use where the clock is set back meanwhile",
+  async (t) => {
+    const { file, ledger } = open(t);
+    mkdirSync(journalFolder(file));
+    const used = journalFile(journalFolder(file), "999999999-5-1", 1);
+    const touch = () => writeFileSync(used, "");
+    touch();
+    const timer = setInterval(touch, 500);
+    const { now } = Date;
+    const begun = performance.now();
+    const recovered = ledger.recovered();
+    Date.now = () => now() - 3_600_000;
+    t.teardown(() => {
+      clearInterval(timer);
+      Date.now = now;
+    });
+    await recovered;
+    t.ok(performance.now() - begun < 20_000);
+    await ledger.close();
+  },
+);
+
 t.test("so are those of processes that begin and die while this one runs", async (t) => {
   const { folder, file, ledger } = open(t);
   ledger.append(entry("1"));
