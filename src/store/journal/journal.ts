@@ -355,10 +355,14 @@ export function lineToRow([, [kind, values, attribution], name, counted]: RowLin
   };
 }
 
-/** Lines from before rows had an assumed cost lack that column. */
-const upgradeValues = (values: UsageRow["values"]): UsageRow["values"] =>
-  values.length === USAGE_COLUMNS.length - 1 ? [...values, null] : values;
+/** Lines from before rows had an assumed cost lack that column; those of later versions may have more. */
+const upgradeValues = (values: UsageRow["values"]): UsageRow["values"] => fit(values, USAGE_COLUMNS.length, null);
 
-/** Lines from before prices had names lack that column. */
-const upgradeKind = (kind: UsageRow["kind"]): UsageRow["kind"] =>
-  kind.length === KIND_COLUMNS.length - 1 ? [...kind, ""] : kind;
+/** Lines from before prices had names lack that column; those of later versions may have more. */
+const upgradeKind = (kind: UsageRow["kind"]): UsageRow["kind"] => fit(kind, KIND_COLUMNS.length, "");
+
+/** Returns cells without further ones, or with the last one if only that is missing. */
+function fit(cells: readonly Cell[], length: number, last: Cell): readonly Cell[] {
+  if (cells.length > length) return cells.slice(0, length);
+  return cells.length === length - 1 ? [...cells, last] : cells;
+}

@@ -29,8 +29,8 @@ const MAX_RETRY_DELAY = 10_000;
 const MAX_ROWS = 100_000;
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** SQLite's codes for a row that can never be inserted: too big, against a constraint, of a wrong type. */
-const BAD_ROW = new Set([18, 19, 20]);
+/** SQLite's codes for a row that can never be inserted: too big, against a constraint, of a wrong type, with too many values. */
+const BAD_ROW = new Set([18, 19, 20, 25]);
 
 const DIALECT: LedgerDialect = {
   tags: "left join json_each(nullif(h.tags, '')) as tag",

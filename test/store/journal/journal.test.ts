@@ -252,6 +252,20 @@ t.test("a line from before rows had an assumed cost is read as one without", asy
   t.same(counted?.values, [...values, null]);
 });
 
+t.test("a line of a later version is read without the columns that it has in addition", async (t) => {
+  const [kind, values] = [KIND_COLUMNS.map((name) => name), USAGE_COLUMNS.map((name) => name)];
+  t.same(
+    lineToRow([
+      "ended",
+      [
+        [...kind, "more"],
+        [...values, 1, 2],
+      ],
+    ]),
+    { kind, values },
+  );
+});
+
 t.test("a journal without entries creates no file", (t) => {
   const { store, journal } = open(t);
   journal.write();

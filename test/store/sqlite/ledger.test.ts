@@ -196,6 +196,15 @@ t.test("an entry that cannot be written by any attempt does not stop the others"
   t.match(await ledger.sums({ by: ["key", "model"] }), [{ group: ["k1", "fast"], requests: 2 }]);
 });
 
+t.test("a row of a damaged journal with too many values does not stop the others", async (t) => {
+  const { ledger, database, warnings } = open(t);
+  const damaged = { ...entryToRow(entry()), attribution: ["a", "", "more"] as unknown as readonly [string, string] };
+  for (const row of [entryToRow(entry()), damaged, entryToRow(entry())]) ledger.appendRow(row);
+  await ledger.flush();
+  t.equal(rows(database), 2);
+  t.match(warnings, [/A ledger entry is lost, for the store refuses it/]);
+});
+
 t.test("closing on a store that is gone reports how much is lost, and does not throw", async (t) => {
   const { ledger, database, warnings } = open(t);
   ledger.append(entry());
