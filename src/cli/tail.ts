@@ -18,7 +18,7 @@ const OPTIONS = {
 /** Milliseconds between polls. */
 const POLL_INTERVAL = 500;
 /** Milliseconds: how late a row may be found after its request has ended. */
-const LATEST = 3_600_000;
+const MAX_LATENESS = 3_600_000;
 /** Milliseconds for which a poll looks back at least, and at most: a row has the time at which its request began. */
 const [MIN_LOOK_BACK, MAX_LOOK_BACK] = [60_000, 86_400_000];
 
@@ -46,14 +46,14 @@ export async function runTail(
   const key = named.key === undefined ? undefined : findKeyIds(named.key, names);
   const model = named.model === undefined ? undefined : await findModelId(named.model, models(), ledger);
   const began = Date.now();
-  const from = since ?? began - LATEST;
+  const from = since ?? began - MAX_LATENESS;
   /** When requests that have been found ended, by their ids. */
   const seen = new Map<string, number>();
   for (let poll = 0; !signal.aborted; poll++) {
     const now = Date.now();
     for await (const entry of ledger.entries({ since: poll === 0 ? from : now - lookBack(poll) })) {
       const end = entry.time + entry.duration;
-      if (seen.has(entry.id) || (poll > 0 && end < now - LATEST)) continue;
+      if (seen.has(entry.id) || (poll > 0 && end < now - MAX_LATENESS)) continue;
       seen.set(entry.id, end);
       // Earlier requests are shown only with an option for them.
       if (poll === 0 ? since === undefined && !once : entry.time < from && end < began) continue;
@@ -63,7 +63,7 @@ export async function runTail(
       io.out(json ? JSON.stringify(entry) : entryText(entry, names.get(entry.key)));
     }
     if (once) break;
-    if (poll % CLEANING === 0) for (const [id, end] of seen) if (end < now - LATEST) seen.delete(id);
+    if (poll % CLEANING === 0) for (const [id, end] of seen) if (end < now - MAX_LATENESS) seen.delete(id);
     await sleep(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }
   return 0;
