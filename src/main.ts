@@ -113,6 +113,9 @@ async function main(argv: readonly string[]): Promise<number> {
     outNow: writeNow,
     err: (line) => void process.stderr.write(`${escapeControls(line)}\n`),
     clear: () => void process.stdout.write(CLEAR_SCREEN),
+    get rows() {
+      return process.stdout.rows as number | undefined;
+    },
     env: process.env,
     folder: process.cwd(),
   };

@@ -44,16 +44,22 @@ export async function runTop(
       return 0;
     }
     if (!values.once) io.clear?.();
-    io.out([`${live.length} running`, ...liveTable(live)].join("\n"));
+    io.out([`${live.length} running`, ...liveTable(live, values.once ? undefined : io.rows)].join("\n"));
     if (values.once) return 0;
     await sleep(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }
   return 0;
 }
 
-function liveTable(live: readonly LiveLine[]): string[] {
+/** Lines of the screen besides those of requests: the number, the titles, how many more there are, and the cursor's. */
+const OTHER_LINES = 4;
+
+/** @param screen lines of the screen, whose end would hide the beginning; undefined: all are shown */
+function liveTable(live: readonly LiveLine[], screen = Number.POSITIVE_INFINITY): string[] {
   if (live.length === 0) return [];
-  const rows = live.map(({ age, name, key, model, target, state, tokens, id }) => [
+  const shown = live.slice(0, Math.max(1, screen - OTHER_LINES));
+  const more = live.length - shown.length;
+  const rows = shown.map(({ age, name, key, model, target, state, tokens, id }) => [
     `${(age / 1000).toFixed(1)} s`,
     name ?? key ?? "-",
     model ?? "-",
@@ -62,5 +68,6 @@ function liveTable(live: readonly LiveLine[]): string[] {
     tokens === undefined ? "-" : groupDigits(tokens),
     id,
   ]);
-  return formatTable([{ right: "AGE" }, "KEY", "MODEL", "TARGET", "STATE", { right: "TOKENS" }, "ID"], rows);
+  const titles = [{ right: "AGE" }, "KEY", "MODEL", "TARGET", "STATE", { right: "TOKENS" }, "ID"];
+  return [...formatTable(titles, rows), ...(more > 0 ? [`and ${groupDigits(more)} younger ones`] : [])];
 }

@@ -18,6 +18,8 @@ export interface Terminal {
   err(line: string): void;
   /** Clears the screen. */
   clear?(): void;
+  /** Lines of the screen; absent: there is none. */
+  readonly rows?: number | undefined;
   env: NodeJS.ProcessEnv;
   /** The base of relative paths. */
   folder: string;

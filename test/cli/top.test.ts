@@ -71,6 +71,26 @@ t.test("the gateway's own admin API is polled: running requests are shown until 
   t.equal(cleared, looks.length);
 });
 
+t.test("no more requests are shown than the screen has lines for", async (t) => {
+  const all = Array.from({ length: 30 }, (_, n) => ({ ...LIVE, id: `id${n}` }));
+  const admin = await startVendor(t, json({ requests: all }));
+  const { hostname, port } = new URL(admin.url);
+  const looks: string[] = [];
+  const ending = new AbortController();
+  const io = { rows: 10, env: {}, folder: t.testdirName, out: (look: string) => void looks.push(look) };
+  const place = { host: hostname, port: Number(port) };
+  const watching = runTop([], { ...io, outNow: t.fail, err: t.fail }, place, ending.signal);
+  await until(() => looks.length > 0, "a look");
+  ending.abort();
+  await watching;
+  const lines = looks[0]?.split("\n") ?? [];
+  t.equal(lines.length, 9);
+  t.match(lines[0], /^30 running$/);
+  t.match(lines[7], /id5$/);
+  t.equal(lines[8], "and 24 younger ones");
+  t.match((await top(t, admin.url, "--once")).out, /id29$/m);
+});
+
 t.test("an admin API that does not respond, or refuses the token, is reported with exit code 1", async (t) => {
   t.match(await top(t, (await startVendor(t, json({}, 401))).url, "--once"), { code: 1, err: /refuses this token/ });
   t.match(await top(t, (await startVendor(t, json({}, 404))).url, "--once"), { code: 1, err: /answers 404/ });
