@@ -42,6 +42,39 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, r
   t.equal(upstream.handshakes.length, 1);
 });
 
+t.test("a client that leaves while its handshake waits reaches no provider, and its exchange ends", async (t) => {
+  const upstream = await socketUpstream(t);
+  const waiting = `
+export default class Wait {
+  async access() { await globalThis.clientLeft; }
+  done(exchange) { globalThis.leftAs = [exchange.status, exchange.outcome]; }
+}
+`;
+  const running = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:vendor-m] } }
+plugins: { wait: { from: ./wait.ts } }
+paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, wait, models, rewrite, usage] } }
+`,
+    { "wait.ts": waiting },
+  );
+  const left = Promise.withResolvers<void>();
+  Object.assign(globalThis, { clientLeft: left.promise });
+  const client = connect({ port: running.port, host: "127.0.0.1", allowHalfOpen: true });
+  t.teardown(() => client.destroy());
+  client.on("error", () => {}).resume();
+  client.end(
+    `GET /v1/realtime?model=m HTTP/1.1\r\nhost: x\r\nx-api-key: ${KEY}\r\nconnection: upgrade\r\nupgrade: websocket\r\n` +
+      "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+  );
+  setTimeout(left.resolve, 100);
+  const leftAs = () => (globalThis as { leftAs?: unknown }).leftAs;
+  await until(() => leftAs() !== undefined, "its end to be recorded");
+  t.same(leftAs(), [499, "aborted"]);
+  t.equal(upstream.handshakes.length, 0);
+});
+
 t.test("a client is told why a plugin's answer to its handshake could not be sent", async (t) => {
   const failing = "export default class Failing { response() { throw new Error('not this answer'); } }\n";
   const streaming = `

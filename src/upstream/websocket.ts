@@ -173,6 +173,11 @@ export class SocketRelay {
       else settle();
     });
     const unsubscribe = this.observer.onInterrupt((error, message) => this.interrupt(error, message));
+    // A client that has left while its handshake waited would never be noticed again.
+    if (socket.readableEnded) {
+      flushAndClose(socket);
+      return this.end.promise;
+    }
     try {
       send(this);
     } catch (thrown) {
