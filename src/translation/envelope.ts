@@ -163,11 +163,10 @@ const invalidEnvelope = (): GatewayError =>
   });
 
 /** Packs the head's length, the head as JSON, and the data as bytes. */
-function pack({ protocol, account, model, kind, data, on, extra }: Opaque): Buffer {
+function pack({ protocol, account, model, kind, data, on, extra, textBehind }: Opaque): Buffer {
   const coding = CODINGS.findIndex((candidate) => Buffer.from(data, candidate).toString(candidate) === data);
-  const head = Buffer.from(
-    JSON.stringify([protocol, account ?? null, model ?? null, kind, coding < 0 ? data : coding, on ?? null, extra]),
-  );
+  const members = [protocol, account ?? null, model ?? null, kind, coding < 0 ? data : coding, on ?? null, extra];
+  const head = Buffer.from(JSON.stringify(textBehind === undefined ? members : [...members, textBehind]));
   const length = Buffer.alloc(4);
   length.writeUInt32BE(head.length);
   const body = Buffer.from(coding < 0 ? "" : data, CODINGS[coding] ?? "utf8");
@@ -176,7 +175,7 @@ function pack({ protocol, account, model, kind, data, on, extra }: Opaque): Buff
 
 function unpack(plain: Buffer): Opaque {
   const headEnd = 4 + plain.readUInt32BE();
-  const [protocol, account, model, kind, coding, on, extra] = JSON.parse(
+  const [protocol, account, model, kind, coding, on, extra, textBehind] = JSON.parse(
     plain.toString("utf8", 4, headEnd),
   ) as unknown[];
   const data = typeof coding === "number" ? plain.subarray(headEnd).toString(CODINGS[coding]) : asText(coding);
@@ -192,5 +191,6 @@ function unpack(plain: Buffer): Opaque {
     ...(call === undefined ? {} : { on: { call } }),
     ...(media === undefined ? {} : { on: { media } }),
     ...(extra === undefined || extra === null ? {} : { extra }),
+    ...(typeof textBehind === "number" ? { textBehind } : {}),
   };
 }

@@ -31,6 +31,8 @@ export interface Opaque {
    * holds it.
    */
   on?: { call: string } | { media: string } | "text" | "reasoning";
+  /** With `on: "reasoning"`: how many characters of these texts were behind the reasoning. Absent: all. */
+  textBehind?: number;
   /** True where the client did not send it and the gateway recalled it. */
   recalled?: true;
   /** Further state that must be sent back with it, like an item's summary parts; specific to the protocol. */

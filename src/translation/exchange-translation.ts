@@ -122,7 +122,7 @@ export class ExchangeTranslation {
     try {
       const to = protocolFor(conversation, attempt.target, choice);
       const written = await this.inTurns(
-        writeRequestInSteps(conversation, destination(attempt.target, to), this.exchange.strict),
+        writeRequestInSteps(conversation, destination(attempt, to), this.exchange.strict),
       );
       await this.nextTurn();
       const bytes = await this.inTurns(bytesInSteps(written.encoded.body));
@@ -210,7 +210,7 @@ export class ExchangeTranslation {
     const { protocol } = this.exchange;
     if (!isTranslatable(protocol)) return;
     const { source } = this;
-    const to = destination(attempt.target, protocol);
+    const to = destination(attempt, protocol);
     const { withoutState } = attempt;
     if (!withoutState && !this.mayHoldState && !mayLackState(this.exchange, source, attempt.target)) return;
     const { edits, losses } = removeUnreadable(
@@ -240,7 +240,7 @@ export class ExchangeTranslation {
     this.prepared = undefined;
     const written: PreparedBody = prepared
       ? prepared.result()
-      : writeRequest(this.conversation, destination(attempt.target, to), exchange.strict);
+      : writeRequest(this.conversation, destination(attempt, to), exchange.strict);
     const { encoded, losses, names, wrapped, bytes = [Buffer.from(encoded.body)] } = written;
     this.written = { names, ...(wrapped && { wrapped }) };
     this.losses = attempt.losses = losses;
@@ -512,11 +512,12 @@ export const mayLackState = (
   operation.task === "generate" &&
   translationOf(protocol)?.request.opaque.lost?.mayBeIn(body, { model, facts }) === true;
 
-const destination = ({ provider, model, facts = {} }: Target, protocol: TranslatedProtocol): RequestDestination => ({
+const destination = ({ target, withoutState }: Attempt, protocol: TranslatedProtocol): RequestDestination => ({
   protocol,
-  account: provider.name,
-  model,
-  facts,
+  account: target.provider.name,
+  model: target.model,
+  facts: target.facts ?? {},
+  withoutState,
 });
 
 const contentTypeHeaders = (type: string): HeaderList => new HeaderList(["content-type", type]);

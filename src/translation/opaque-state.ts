@@ -1,5 +1,5 @@
 import { dropUndefined } from "../wire/values.ts";
-import type { Conversation, Media, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
+import type { Conversation, Media, Part, Reasoning, Text, ToolCall, Turn } from "./conversation.ts";
 import type { Opaque } from "./events.ts";
 import { restoreId, TextKey, unusedId } from "./ids.ts";
 import { withTools } from "./vendor-tools.ts";
@@ -24,6 +24,8 @@ interface StateReader {
   protocol: string;
   /** The provider account. */
   account: string;
+  /** True where it gets no state, because it has refused it. */
+  withoutState?: boolean;
 }
 
 /**
@@ -96,32 +98,70 @@ function attachState(part: ToolCall | Media | undefined, opaque: Opaque): void {
 /** The parts of a turn whose state is being placed. Each is moved once, however many pieces of state there are. */
 class PlacedParts {
   private readonly parts: Part[] = [];
-  /** The texts at the end. */
-  private texts: Part[] = [];
+  /** The texts at the end, and the characters up to the end of each. */
+  private texts: Text[] = [];
+  private lengths: number[] = [];
+  /** Reasoning within these texts, with the characters before it. */
+  private within: { before: number; reasoning: Reasoning }[] = [];
 
   add(part: Part): void {
-    if (part.kind === "text") this.texts.push(part);
-    else this.end().push(part);
+    if (part.kind !== "text") {
+      this.end().push(part);
+      return;
+    }
+    this.texts.push(part);
+    this.lengths.push(this.length + part.text.length);
+  }
+
+  private get length(): number {
+    return this.lengths.at(-1) ?? 0;
   }
 
   /**
-   * Puts reasoning's state back to its reasoning before the texts that precede the state; before these texts if the client sends no
-   * reasoning.
+   * Puts reasoning's state back to its reasoning before the texts that precede the state, or between them, if not all of them were
+   * behind the reasoning; before these texts if the client sends no reasoning.
    */
   addThoughtState(part: Reasoning): void {
     const { parts } = this;
-    const opaque = withoutOwner(part.opaque as Opaque);
+    const { textBehind = this.length, ...state } = part.opaque as Opaque;
+    const opaque = withoutOwner(state);
+    const before = this.length - textBehind;
     const thought = parts.at(-1);
-    if (thought?.kind === "reasoning" && !thought.opaque) parts[parts.length - 1] = { ...thought, opaque };
+    if (before > 0) this.within.push({ before, reasoning: { ...part, opaque } });
+    else if (thought?.kind === "reasoning" && !thought.opaque) parts[parts.length - 1] = { ...thought, opaque };
     else parts.push({ ...part, opaque });
   }
 
   /** Returns all parts. */
   end(): Part[] {
-    for (const text of this.texts) this.parts.push(text);
-    this.texts = [];
-    return this.parts;
+    const { parts, texts, lengths } = this;
+    const within = this.within.sort((a, b) => a.before - b.before);
+    let next = 0;
+    for (const [i, text] of texts.entries()) {
+      let rest = text;
+      for (let at = within[next]; at && at.before < (lengths[i] as number); at = within[++next]) {
+        const [taken, left] = splitText(rest, at.before - (lengths[i] as number) + rest.text.length);
+        if (taken) parts.push(taken);
+        parts.push(at.reasoning);
+        rest = left;
+      }
+      parts.push(rest);
+    }
+    for (const { reasoning } of within.slice(next)) parts.push(reasoning);
+    [this.texts, this.lengths, this.within] = [[], [], []];
+    return parts;
   }
+}
+
+/** Splits a text, but not between the halves of a surrogate pair, and not one whose citations count its characters. */
+function splitText(text: Text, length: number): [taken: Text | undefined, left: Text] {
+  const end = /^[\udc00-\udfff]/.test(text.text.slice(length, length + 1)) ? length + 1 : length;
+  if (end <= 0 || text.citations || text.opaque) return [undefined, text];
+  const { cache: _, ...first } = text;
+  return [
+    { ...first, text: text.text.slice(0, end) },
+    { ...text, text: text.text.slice(end) },
+  ];
 }
 
 /** The assistant's media by key, indexed on first use. */
@@ -167,7 +207,7 @@ function textOrEnd(parts: readonly Part[], from: number): Part | undefined {
 
 /** Reports whether opaque state was created by its reader, or came from the client in the reader's own protocol. */
 export const isReadable = ({ protocol, account }: Opaque, reader: StateReader): boolean =>
-  protocol === reader.protocol && (account === undefined || account === reader.account);
+  !reader.withoutState && protocol === reader.protocol && (account === undefined || account === reader.account);
 
 /**
  * Returns the conversation without what its reader cannot read. Opaque state of another account or protocol is removed, and

@@ -143,6 +143,8 @@ export interface RequestDestination {
   /** The vendor's name of the model. */
   model: string;
   facts: Facts;
+  /** True where it has refused the state in the request: it gets none. */
+  withoutState?: boolean;
 }
 
 /** Features that do not change the number of prompt tokens; leaving them out of a token count loses nothing. */
@@ -231,9 +233,10 @@ export const lossesFor = ({ protocol }: RequestDestination, strict: boolean): Lo
   new Losses(`${protocol.name}, which the model's provider speaks`, strict);
 
 function pruneFor(conversation: Conversation, to: RequestDestination, losses: Losses): PreparedRequest {
-  const { protocol, account, model, facts } = to;
+  const { protocol, account, model, facts, withoutState = false } = to;
   let pruned = false;
-  const readable = keepReadable(conversation, { protocol: protocol.name, account }, ({ recalled }, path, on) => {
+  const reader = { protocol: protocol.name, account, withoutState };
+  const readable = keepReadable(conversation, reader, ({ recalled }, path, on) => {
     // An image's signature holds no reasoning; others do not need it, and the image stays.
     if (on === "media" && (recalled || !losses.strict)) return;
     pruned = true;

@@ -208,13 +208,9 @@ export class RetryPlan {
     return this.takeFromBudget({ target, wait });
   }
 
-  /**
-   * Returns the same target once more, which then gets the request without state. In a translated request the state is the
-   * provider's own, as far as is known.
-   */
-  private sameTargetWithoutState({ target, protocol, withoutState }: Attempt): NextAttempt | undefined {
-    const { exchange } = this;
-    if (withoutState || exchange.strict || protocol !== exchange.protocol || !this.hasTime(target)) return undefined;
+  /** Returns the same target once more, which then gets the request without state. */
+  private sameTargetWithoutState({ target, withoutState }: Attempt): NextAttempt | undefined {
+    if (withoutState || this.exchange.strict || !this.hasTime(target)) return undefined;
     return { target, wait: 0 };
   }
 

@@ -349,8 +349,10 @@ t.test("thinking between texts and calls keeps its place, without which Claude r
     [thinking, call, more, again],
     [{ type: "text", text: "Hm 😀." }, thinking, text, call],
     [thinking, { type: "text", text: "One." }, call, { type: "redacted_thinking", data: REDACTED }, more, again],
+    [{ type: "text", text: "Hm." }, { type: "redacted_thinking", data: REDACTED }, text, call],
+    [{ ...thinking, thinking: "" }, text, { ...more, thinking: "" }, { type: "text", text: "So 😀." }, call],
   ])
-    for (const client of ["openai-chat", "openai-responses"] as const)
+    for (const client of others("anthropic-messages"))
       for (const { body } of await seconds(client, claude(content), { facts: { thinking: "adaptive" } })) {
         t.same(at(body, "messages.1.content"), content, `${client}: ${content.map(({ type }) => type)}`);
         t.match(body["thinking"], { type: "adaptive" });

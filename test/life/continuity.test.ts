@@ -218,16 +218,18 @@ t.test("a conversation keeps its credential too, and changes it only while that 
 
 /** An account that refuses others' encrypted reasoning, unless it is `down`, and the bodies that it got. */
 async function reasoningAccount(t: Test, name: string) {
-  const account = { down: false, bodies: [] as string[], url: "" };
+  const account = { down: false, bodies: [] as string[], url: "", maker: name };
   const upstream = await httpUpstream(({ body }, reply) => {
     const text = body.toString();
     account.bodies.push(text);
     const answer = (status: number, json: JsonObject) =>
       reply.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(json));
-    const isForeign = [...text.matchAll(/"encrypted_content":"([^"]*)"/g)].some(([, made]) => made !== `by ${name}`);
+    const isForeign = [...text.matchAll(/"encrypted_content":"([^"]*)"/g)].some(
+      ([, made]) => made !== `by ${account.maker}`,
+    );
     if (isForeign) return answer(400, { error: { message: "Not verified.", code: "invalid_encrypted_content" } });
     if (account.down) return answer(429, { error: { message: "Wait.", code: "rate_limit_exceeded" } });
-    const reasoning = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: `by ${name}` };
+    const reasoning = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: `by ${account.maker}` };
     const content = [{ type: "output_text", text: "I see.", annotations: [] }];
     const message = { id: "msg_1", type: "message", status: "completed", role: "assistant", content };
     return answer(200, { id: "resp_1", object: "response", status: "completed", output: [reasoning, message] });
@@ -236,6 +238,32 @@ async function reasoningAccount(t: Test, name: string) {
   account.url = `${upstream.origin.origin}/v1`;
   return account;
 }
+
+t.test("a translated conversation goes on without the reasoning that its own provider no longer reads", async (t) => {
+  const a = await reasoningAccount(t, "a");
+  const models = "models: { m: { targets: [a:m] } }";
+  const { url } = await startGateway(
+    t,
+    `providers: { a: { url: "${a.url}", protocol: openai-responses } }\n${models}\n`,
+  );
+  const ask = async (messages: unknown[], headers: Record<string, string> = {}) => {
+    const body = JSON.stringify({ model: "m", messages });
+    const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(headers), body });
+    const json = (await response.json()) as { choices?: JsonObject[] };
+    return { status: response.status, notice: response.headers.get("gateway-notice"), json };
+  };
+  const first = { role: "user", content: "Look." };
+  const { json } = await ask([first]);
+  const next = [first, json.choices?.[0]?.["message"], { role: "user", content: "And now?" }];
+  t.match(await ask(next), { status: 200, notice: null });
+  t.match(a.bodies.at(-1), '"encrypted_content":"by a"');
+  // Its credential now belongs to another organisation.
+  a.maker = "b";
+  t.match(await ask(next), { status: 200, notice: /^Reasoning that another provider made was left out/ });
+  t.notMatch(a.bodies.at(-1), 'encrypted_content":');
+  t.equal(a.bodies.length, 4);
+  t.match(await ask(next, { "gateway-strict": "true" }), { status: 400 });
+});
 
 t.test(
   "a conversation moves to another account of the same vendor without the reasoning that this one refuses",

@@ -18,6 +18,7 @@ t.test("sealed content is restored unchanged", async (t) => {
     opaque(BASE64, { account: "one", model: "m-1", on: { media: "media:1" } }),
     opaque(Buffer.from(BASE64, "base64").toString("base64url"), { account: "one", on: "text" }),
     opaque("placed", { on: "reasoning" }),
+    opaque("placed", { on: "reasoning", textBehind: 12 }),
     opaque("EqQBCgIYAhIM/+==", { extra: { parts: [1, "two", null] } }),
     opaque(""),
     opaque("half a pair \ud800 and ü 🙂\n"),

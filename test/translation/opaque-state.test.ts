@@ -180,6 +180,28 @@ t.test("a turn with only foreign reasoning is removed", async (t) => {
   ]);
 });
 
+t.test("state of reasoning that was between texts is returned between them", async (t) => {
+  const behind = (textBehind: number, data = "x"): Reasoning => ({
+    ...carrying(data),
+    opaque: opaque(data, { on: "reasoning", textBehind }),
+  });
+  const back = (...parts: Part[]) => placed(assistant(...parts, call("b")))[0]?.slice(0, -1);
+  const x = carrying("x");
+  t.same(back(text("ab"), text("cd"), behind(2)), [text("ab"), x, text("cd")]);
+  t.same(back(text("abcd"), behind(1)), [text("abc"), x, text("d")]);
+  t.same(back(text("abcd"), behind(4)), [x, text("abcd")]);
+  t.same(back(text("abcd"), behind(9)), [x, text("abcd")], "the client has shortened the text");
+  t.same(back(text("abcd"), behind(0)), [text("abcd"), x]);
+  t.same(back(text("ab"), behind(2), text("cd"), behind(2, "y")), [x, text("ab"), carrying("y"), text("cd")]);
+  t.same(back(text("a😀"), behind(1)), [text("a😀"), x, text("")], "never within a character");
+  const thought: Reasoning = { kind: "reasoning", text: "Hm.", at: "r" };
+  t.same(back(text("ab"), thought, text("cd"), behind(2)), [
+    text("ab"),
+    { ...thought, opaque: opaque("x") },
+    text("cd"),
+  ]);
+});
+
 t.test(
   "blocks and tools that only another protocol understands are removed without a notice: they were checked before",
   async (t) => {
@@ -212,6 +234,12 @@ t.test("reasoning that never had a state stays with the account that made it, an
 t.test("the time for many pieces of state grows no faster than their number", async (t) => {
   const many = (make: () => Part): Part[] => Array.from({ length: 100_000 }, make);
   const states = (on: Opaque["on"]) => many(() => carrying("x", on));
-  for (const parts of [[...many(() => text("Hm")), ...states("reasoning")], states("text")])
+  const within = opaque("x", { on: "reasoning", textBehind: 100_001 });
+  const texts = many(() => text("Hm"));
+  for (const parts of [
+    [...texts, ...states("reasoning")],
+    [...texts, ...many(() => ({ ...carrying("x"), opaque: within }))],
+    states("text"),
+  ])
     t.doesNotThrow(() => runLinear(() => placed({ ...assistant(), parts })));
 });

@@ -91,8 +91,12 @@ export function parseErrorResponse(status: number, _headers: HeaderList, text: s
   );
 }
 
-/** The message about a signature that another vendor, or an imitation of the protocol, has made. [D: issues of several proxies] */
-const FOREIGN_SIGNATURE = /: Invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`? block/;
+/**
+ * The messages about a signature that another vendor, or an imitation of the protocol, has made, and about thinking that the
+ * client has changed or moved: such a conversation would be refused for good. [D: issues of several proxies and agents]
+ */
+const REFUSED_THINKING =
+  /: Invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`? block|thinking`? blocks in the latest assistant message cannot be modified/;
 
 /**
  * Returns what an error refuses: a 404 with this message is about the model, which the vendor has retired, or never had [F]; a 400
@@ -101,6 +105,6 @@ const FOREIGN_SIGNATURE = /: Invalid `?(?:signature|data)`? in `?(?:redacted_)?t
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status !== 404 && status !== 400) return undefined;
   const { code, message } = parseErrorEvent(parseJson(body.toString()), status) ?? {};
-  if (status === 400) return message !== undefined && FOREIGN_SIGNATURE.test(message) ? "state" : undefined;
+  if (status === 400) return message !== undefined && REFUSED_THINKING.test(message) ? "state" : undefined;
   return code === "not_found_error" && message?.startsWith("model: ") ? "target" : undefined;
 };

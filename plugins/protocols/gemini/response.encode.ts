@@ -147,6 +147,8 @@ class CandidateWriter {
   private signature: string | undefined;
   /** State of a reasoning block that has ended, until it is written. */
   private thoughtState: Opaque | undefined;
+  /** The characters of text behind that reasoning. */
+  private textBehind = 0;
   /** Complete calls, written with the next part or with the last frame, so that the end needs no frame of its own. */
   private calls: string[] = [];
   private summaryPart: number | undefined;
@@ -269,7 +271,9 @@ class CandidateWriter {
         break;
       case "opaque":
         // State that is a whole part has already been written as that part.
-        if (partFromState(event.opaque) === undefined) this.thoughtState = event.opaque;
+        if (partFromState(event.opaque) !== undefined) break;
+        this.thoughtState = event.opaque;
+        this.textBehind = 0;
         break;
       case "citation":
         this.grounding.addCitation(event.citation);
@@ -316,8 +320,7 @@ class CandidateWriter {
   /** Writes a thought's state: on the call that begins, unless it has its own, or in a part of its own. */
   private writeThoughtState(kind: BlockKind, out: EncodedFrame[]): void {
     if (kind === "tool_call" && this.signature === undefined && this.isThoughtStateFree) {
-      this.signature = this.context.seal(this.thoughtState as Opaque);
-      this.thoughtState = undefined;
+      this.signature = this.sealThoughtState();
       return;
     }
     const partKind = this.thoughtState?.on === "reasoning" ? "text" : "thought";
@@ -325,15 +328,22 @@ class CandidateWriter {
   }
 
   /** Marks a held state: a text now stands between it and its thought. */
-  private markThoughtState(): void {
-    if (this.thoughtState && this.holdsThoughtState("text"))
-      this.thoughtState = { ...this.thoughtState, on: "reasoning" };
+  private markThoughtState(text: string): void {
+    if (!this.thoughtState || !this.holdsThoughtState("text")) return;
+    if (this.thoughtState.on !== "reasoning") this.thoughtState = { ...this.thoughtState, on: "reasoning" };
+    this.textBehind += text.length;
+  }
+
+  private sealThoughtState(): string {
+    const state = this.thoughtState as Opaque;
+    this.thoughtState = undefined;
+    return this.context.seal(state.on === "reasoning" ? { ...state, textBehind: this.textBehind } : state);
   }
 
   private writeText({ text, logprobs }: EventOf<"text">, out: EncodedFrame[]): void {
     const { signature } = this;
     this.signature = undefined;
-    this.markThoughtState();
+    this.markThoughtState(text);
     const signed = signature !== undefined;
     const logprobsResult = logprobs === undefined ? undefined : encodeLogprobs(logprobs);
     const logprobsMember = logprobsResult ? `,"logprobsResult":${JSON.stringify(logprobsResult)}` : "";
@@ -398,8 +408,7 @@ class CandidateWriter {
   /** Returns the thought's state as a part: as the end of a turn without calls [F], or an empty thought. */
   private signaturePart(): string {
     const { on } = this.thoughtState as Opaque;
-    const signature = JSON.stringify(this.context.seal(this.thoughtState as Opaque));
-    this.thoughtState = undefined;
+    const signature = JSON.stringify(this.sealThoughtState());
     return `{"text":"",${on === "reasoning" ? "" : '"thought":true,'}"thoughtSignature":${signature}}`;
   }
 

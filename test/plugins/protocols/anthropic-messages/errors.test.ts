@@ -147,4 +147,7 @@ t.test("a model that the vendor does not know is distinguished from an object", 
   t.equal(told(400, "invalid_request_error", foreign), "state");
   t.equal(told(400, "invalid_request_error", foreign.replaceAll("`", "")), "state");
   t.equal(told(404, "invalid_request_error", foreign), undefined);
+  const moved =
+    "messages.5.content.2: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be";
+  t.equal(told(400, "invalid_request_error", `${moved} modified. These blocks must remain as they were.`), "state");
 });
