@@ -1,4 +1,6 @@
 import {
+  asList,
+  asObject,
   asText,
   type Conversation,
   dropUndefined,
@@ -68,6 +70,7 @@ export function* decodeRequest(request: IncomingRequest): Steps<Conversation> {
   readSettings(answerSettings, body, conversation);
   readSettings(promptSettings, body, conversation);
   if (request.task === "generate") checkMaxTokens(body, conversation);
+  if (request.task === "generate") refuseCompaction(body);
   readSettings(TOOL_CHOICE_SETTINGS, body, conversation);
   thinkingCodec.read(body, conversation);
   // A request that continues a thread contains only new content.
@@ -80,6 +83,15 @@ function checkMaxTokens(body: Fields, { maxTokens }: Conversation): void {
   if (!body.has("max_tokens")) throwInvalidField("max_tokens", "is required.");
   if (maxTokens === 0)
     throwInvalidField("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
+}
+
+/** Refuses a request for nothing but a summary in a block: a client would replace the conversation by another answer. */
+function refuseCompaction(body: Fields): void {
+  if (body.any("compaction") !== undefined)
+    throwInvalidField(
+      "compaction",
+      "asks for a block that only this protocol's vendor makes. Ask for a summary in words.",
+    );
 }
 
 function systemTurns(body: Fields, request: IncomingRequest): Turn[] {
@@ -106,10 +118,14 @@ function* turnsOf(body: Fields, request: IncomingRequest): Steps<Pick<Conversati
   const turns = systemTurns(body, request);
   const messages = body.list("messages") ?? throwInvalidField("messages", "must be a list.");
   const prefix = new PrefixKey(turns);
-  for (const [i, message] of messages.entries()) {
-    const turn = turnOf(objectFields(message, `messages.${i}`, body.uses), request);
+  // The vendor reads nothing before a compaction, which may still be in the request.
+  const first = Math.max(0, messages.findLastIndex(holdsCompaction));
+  for (let i = first; i < messages.length; i++) {
+    const turn = turnOf(objectFields(messages[i], `messages.${i}`, body.uses), request);
+    const summary = i === first ? takeSummary(turn, messages[i]) : undefined;
+    if (summary) turns.push(summary);
     if (turn.role === "assistant") turn.parts.push(...stateAfterText(turn.parts, prefix, turns.length, request));
-    turns.push(turn);
+    if (turn.parts.length > 0 || !summary) turns.push(turn);
     if (Steps.endsStep(i)) yield;
   }
   const last = turns.at(-1);
@@ -121,6 +137,21 @@ function* turnsOf(body: Fields, request: IncomingRequest): Steps<Pick<Conversati
         turnsKey: request.parsed === undefined ? prefix.turn(turns.length) : yield* prefix.turnInSteps(turns.length),
       }
     : { turns };
+}
+
+const isCompaction = (block: unknown): boolean =>
+  isObject(block) && block["type"] === "compaction" && typeof block["content"] === "string";
+
+const holdsCompaction = (message: unknown): boolean =>
+  isObject(message) && Array.isArray(message["content"]) && message["content"].some(isCompaction);
+
+/** Takes the summary of what was before from a turn, as a turn of the user's, and what the turn has before it. */
+function takeSummary(turn: Turn, message: unknown): Turn | undefined {
+  if (!holdsCompaction(message)) return undefined;
+  const [summary] = turn.parts
+    .splice(0, asList(asObject(message)?.["content"]).findLastIndex(isCompaction) + 1)
+    .slice(-1);
+  return { role: "user", at: summary?.at ?? turn.at, parts: summary ? [summary] : [] };
 }
 
 const ROLES = ["user", "assistant", "system"] as const;
@@ -169,6 +200,7 @@ const READERS: Readonly<Record<string, BlockReader>> = {
   tool_use: toolCallPart,
   tool_result: toolResultPart,
   tool_reference: (block) => toolAddition(block, block.any("tool_name")),
+  compaction: compactionPart,
   tool_addition: (block) => toolAddition(block, block.object("tool")?.any("name")),
 };
 
@@ -307,6 +339,14 @@ function searchResultPart(block: Fields): Part {
   if (!texts || title === undefined || source === undefined) return foreignPart(block);
   readCitationsFlag(block);
   return { kind: "text", at: block.ownPath, text: [title, source, ...texts].join(TEXT_SEPARATOR) };
+}
+
+/** Decodes a summary of the conversation before it; one that failed has no content. */
+function compactionPart(block: Fields): Part {
+  const text = block.text("content");
+  if (text === undefined) return foreignPart(block);
+  for (const member of ["encrypted_content", "signature"]) block.ignore(member);
+  return { kind: "text", at: block.ownPath, text };
 }
 
 function thinkingPart(block: Fields, request: IncomingRequest): Reasoning {

@@ -238,6 +238,6 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["thinking, redacted_thinking", "reasoning_text"],
   ["tool_result: image, document", "tool_result_media"],
   ["tool_result.is_error", "tool_result_error"],
-  ["server_tool_use, mcp_tool_use, their results, compaction, and what is newer", "foreign_block"],
+  ["server_tool_use, mcp_tool_use, their results, and what is newer", "foreign_block"],
   ["images, files and recordings of another type, or with another source", "foreign_media"],
 ];

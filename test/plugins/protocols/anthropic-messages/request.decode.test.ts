@@ -47,6 +47,28 @@ t.test("a Claude Code request is read completely, and nothing of it is refused",
   });
 });
 
+t.test("a compaction is a text of the user's in place of everything before it", async (t) => {
+  const compaction = { type: "compaction", content: "So far.", encrypted_content: "e", signature: "s" };
+  const text = (text: string) => ({ type: "text", text });
+  const asked = (...messages: JsonObject[]) => {
+    const conversation = read(question({ system: "Be brief.", messages }));
+    return conversation.turns.map(({ role, parts }) => [role, ...parts.map((part) => "text" in part && part.text)]);
+  };
+  const go = { role: "user", content: "Go on." };
+  const brief = ["system", "Be brief."];
+  for (const role of ["user", "assistant"])
+    t.same(asked({ role, content: [compaction] }, go), [brief, ["user", "So far."], ["user", "Go on."]]);
+  const earlier = { role: "assistant", content: [text("Earlier."), compaction] };
+  const within = { role: "assistant", content: [text("Before."), compaction, text("After.")] };
+  const after = [brief, ["user", "So far."], ["assistant", "After."], ["user", "Go on."]];
+  t.same(asked(go, earlier, go, within, go), after, "the last one counts");
+  const failed = { role: "assistant", content: [{ ...compaction, content: null }, text("After.")] };
+  t.same(asked(go, failed), [brief, ["user", "Go on."], ["assistant", false, "After."]]);
+  t.notOk(
+    "messages.0.content.0" in uses(read(question({ messages: [{ role: "assistant", content: [compaction] }, go] }))),
+  );
+});
+
 t.test("the billing header, which differs from run to run, is not part of the system text", async (t) => {
   const billing = "x-anthropic-billing-header: cc_version=2.1.329.c9e; cc_entrypoint=sdk-cli;";
   const block = (text: string, more: object = {}) => ({ type: "text", text, ...more });
@@ -246,6 +268,7 @@ t.test("wrong values are refused with their path", async (t) => {
   t.equal(refused({ model: "m", max_tokens: 1 }), "messages");
   t.equal(refused({ model: "m", messages: [] }), "max_tokens");
   t.equal(refused(question({ max_tokens: 0 })), "max_tokens");
+  t.equal(refused(question({ compaction: { type: "summarize" } })), "compaction");
   t.equal(refused(question({ max_tokens: "5" })), "max_tokens");
   t.equal(refused(question({ messages: [{ role: "tool", content: "x" }] })), "messages.0.role");
   t.equal(refused(question({ messages: [{ role: "user" }] })), "messages.0.content");
