@@ -10,6 +10,7 @@ import {
   type Foreign,
   type IncomingRequest,
   isObject,
+  type JsonObject,
   type Media,
   type MediaSource,
   objectFields,
@@ -201,7 +202,8 @@ const READERS: Readonly<Record<string, BlockReader>> = {
   tool_result: toolResultPart,
   tool_reference: (block) => toolAddition(block, block.any("tool_name")),
   compaction: compactionPart,
-  tool_addition: (block) => toolAddition(block, block.object("tool")?.any("name")),
+  tool_addition: (block) =>
+    toolAddition(block, (inlineDefinition(block.members) ?? block.object("tool")?.members)?.["name"]),
 };
 
 /** Decodes content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
@@ -402,12 +404,14 @@ function toolResultPart(block: Fields, request: IncomingRequest): ToolResult {
 }
 
 /**
- * Converts the announcement that a deferred tool can now be called. Other vendors get all tools from the start, so that a text
- * is enough.
+ * Converts the announcement that a tool can now be called: a deferred one, or one that the block defines. Other vendors get all tools
+ * from the start, so that a text is enough.
  */
 function toolAddition(block: Fields, name: unknown): Part {
   if (typeof name !== "string") return foreignPart(block);
-  block.object("tool")?.ignore("type");
+  const tool = block.object("tool");
+  tool?.ignore("type");
+  for (const member of ["name", "definition"]) tool?.any(member);
   return { kind: "text", at: block.ownPath, text: `The tool ${name} is available now.` };
 }
 
@@ -443,15 +447,39 @@ const TOOL_MEMBERS: Readonly<Record<string, Feature>> = {
   eager_input_streaming: "cosmetic",
 };
 
+/** Decodes the tools of a request, and those that its messages define, which replace earlier ones of their name. */
 function toolsOf(body: Fields): Tool[] {
-  return (body.objects("tools") ?? []).map((tool) => {
-    const type = tool.text("type") ?? "custom";
-    if (type !== "custom" && !WEB_SEARCH.test(type)) return serverTool(tool, type);
-    const decoded = type === "custom" ? functionTool(tool) : webSearch(tool);
-    readMark(tool, decoded);
-    tool.declareUnread("other", TOOL_MEMBERS);
-    return decoded;
-  });
+  const tools = (body.objects("tools") ?? []).map(readTool);
+  const defined = new Map(inlineTools(body).map((tool) => [nameOf(tool), tool]));
+  return defined.size === 0 ? tools : [...tools.filter((tool) => !defined.has(nameOf(tool))), ...defined.values()];
+}
+
+const nameOf = (tool: Tool): string => ("name" in tool ? tool.name : tool.at);
+
+function readTool(tool: Fields): Tool {
+  const type = tool.text("type") ?? "custom";
+  if (type !== "custom" && !WEB_SEARCH.test(type)) return serverTool(tool, type);
+  const decoded = type === "custom" ? functionTool(tool) : webSearch(tool);
+  readMark(tool, decoded);
+  tool.declareUnread("other", TOOL_MEMBERS);
+  return decoded;
+}
+
+function inlineTools(body: Fields): Tool[] {
+  return asList(body.members["messages"]).flatMap((message, i) =>
+    asList(asObject(message)?.["content"]).flatMap((block, n) => {
+      const definition = inlineDefinition(block);
+      const at = `messages.${i}.content.${n}.tool.definition`;
+      return definition ? [readTool(objectFields(definition, at, body.uses))] : [];
+    }),
+  );
+}
+
+/** Returns the tool that a block defines. [S: BetaToolChangeToolDefinitionParam] */
+function inlineDefinition(block: unknown): JsonObject | undefined {
+  const { type, tool } = asObject(block) ?? {};
+  const { type: kind, definition } = asObject(tool) ?? {};
+  return type === "tool_addition" && kind === "tool_definition" ? asObject(definition) : undefined;
 }
 
 function functionTool(tool: Fields): Tool {

@@ -69,6 +69,46 @@ t.test("a compaction is a text of the user's in place of everything before it", 
   );
 });
 
+t.test(
+  "tools that messages define are among the others from the start, and replace earlier ones of their name",
+  async (t) => {
+    const schema = { type: "object", properties: { x: { type: "string" } } };
+    const defines = (definition: JsonObject) => ({
+      type: "tool_addition",
+      tool: { type: "tool_definition", definition },
+    });
+    const tools = ["f", "g"].map((name) => ({ name, description: "old", input_schema: { type: "object" } }));
+    const content = [
+      { type: "text", text: "Hi" },
+      defines({ name: "g", description: "new", input_schema: schema, strict: true }),
+      defines({ type: "mcp_toolset", mcp_server_name: "s" }),
+      { type: "tool_addition", tool: { type: "tool_reference", name: "f" } },
+    ];
+    const asked = read(question({ messages: [{ role: "user", content }], tools }));
+    t.match(asked.tools, [
+      { name: "f", description: "old" },
+      { name: "g", description: "new", strict: true, at: "messages.0.content.1.tool.definition" },
+      { kind: "server", name: "mcp_toolset" },
+    ]);
+    t.equal((asked.tools[1] as { parameters?: { text: string } }).parameters?.text, JSON.stringify(schema));
+    t.match(asked.turns[0]?.parts, [
+      { text: "Hi" },
+      { text: "The tool g is available now." },
+      { kind: "foreign" },
+      { text: "The tool f is available now." },
+    ]);
+    t.same(uses(asked), {
+      max_tokens: "max_tokens",
+      "tools.0": "tools",
+      "tools.1": "tools",
+      "messages.0.content.1.tool.definition": "tools",
+      "messages.0.content.1.tool.definition.strict": "tools_strict",
+      "messages.0.content.2": "foreign_block",
+      "messages.0.content.2.tool.definition": "tools_server",
+    });
+  },
+);
+
 t.test("the billing header, which differs from run to run, is not part of the system text", async (t) => {
   const billing = "x-anthropic-billing-header: cc_version=2.1.329.c9e; cc_entrypoint=sdk-cli;";
   const block = (text: string, more: object = {}) => ({ type: "text", text, ...more });
