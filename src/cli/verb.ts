@@ -3,7 +3,7 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { nearest, suggestion } from "../config/suggest.ts";
-import { thrownMessage } from "../core/errors.ts";
+import { storeErrorMessage } from "../store/damage.ts";
 import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
 
@@ -147,7 +147,7 @@ export const parsePastOption = (
  */
 export function printFailure(thrown: unknown, io: Pick<Terminal, "err">): 1 {
   if (thrown instanceof UsageError) throw thrown;
-  io.err(thrownMessage(thrown));
+  io.err(storeErrorMessage(thrown));
   return 1;
 }
 

@@ -2,7 +2,8 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, 
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { FileError, thrownMessage } from "../../core/errors.ts";
+import { FileError } from "../../core/errors.ts";
+import { storeErrorMessage } from "../damage.ts";
 import { sleepSync } from "../sleep-sync.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
@@ -265,7 +266,7 @@ function isFull(path: string, error: unknown): boolean {
 }
 
 function unusableStoreError(path: string, error: unknown): FileError {
-  const own = thrownMessage(error);
+  const own = storeErrorMessage(error);
   const reason = isFull(path, error) ? fullText(path) : own;
   const hint = isAccessError(error)
     ? existsSync(path) && statSync(path).isFile()

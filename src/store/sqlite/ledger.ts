@@ -1,5 +1,6 @@
 import type { StatementSync } from "node:sqlite";
 import { thrownMessage } from "../../core/errors.ts";
+import { storeErrorMessage } from "../damage.ts";
 import { batchLength, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
 import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
@@ -261,7 +262,7 @@ export class SqliteLedger extends SqlLedger {
   private beginOutage(error: unknown): { delay: number; lostBefore: number } {
     const where = this.journaled ? "the journal" : "memory";
     const { path } = this.database;
-    const why = thrownMessage(error).replace(`${path}: `, "").replace(/\.$/, "");
+    const why = storeErrorMessage(error).replace(`${path}: `, "").replace(/\.$/, "");
     this.warn(`The ledger ${path} cannot be written: ${why}. Its entries wait in ${where}.`);
     return { delay: DELAY, lostBefore: this.lost };
   }

@@ -13,6 +13,7 @@ import {
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { thrownMessage } from "../../core/errors.ts";
+import { isDamage } from "../damage.ts";
 import { journalFolder, listJournals, removeFiles, syncPath } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
@@ -24,8 +25,6 @@ import { newPartFile, removePartFile, SIDE_FILES } from "./part-file.ts";
 import { joinChanges, keepAfterRestore, keyChangesSince } from "./restore-losses.ts";
 
 const BUSY = 5;
-/** What SQLite reports of a damaged file: a page that is none, and a file that is no database at all. */
-const DAMAGED: readonly (number | undefined)[] = [11, 26];
 
 /**
  * Puts a backup in a store's place, once it has been found in order. What was there before stays beside it, under another
@@ -50,7 +49,7 @@ export async function restoreSqlite(path: string, file: string, options: Restore
       return { rows: backup.rows };
     }
     return await replaceStore(path, file, { part, secret, ...backup }, options).catch((thrown: Error) => {
-      if (!DAMAGED.includes(sqliteCode(thrown))) throw thrown;
+      if (!isDamage(thrown)) throw thrown;
       throw new Error(
         `The store ${path} is damaged itself (${thrown.message}): move it away, leave ${journalFolder(path)} where it is, and restore again. Nothing was changed.`,
       );
