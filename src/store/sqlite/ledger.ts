@@ -164,11 +164,11 @@ export class SqliteLedger extends SqlLedger {
     await this.flush().catch((error: unknown) => {
       const left = `${this.rows.length} ledger entries`;
       if (this.journaled) {
-        this.warn(`${left} stay in the journal, until the store can be written: ${thrownMessage(error)}.`);
+        this.warn(`${left} stay in the journal, until the store can be written: ${storeErrorMessage(error)}.`);
         return;
       }
       this.lost += this.rows.length;
-      this.warn(`${left} are lost: ${thrownMessage(error)}.`);
+      this.warn(`${left} are lost: ${storeErrorMessage(error)}.`);
     });
     clearTimeout(this.timer);
   }
