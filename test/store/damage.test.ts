@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { printFailure } from "../../src/cli/verb.ts";
 import { isDamage, storeErrorMessage } from "../../src/store/damage.ts";
+import { openStores } from "../../src/store/open.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { plainEntry } from "../support/plain-entry.ts";
@@ -10,8 +11,11 @@ import { plainEntry } from "../support/plain-entry.ts";
 const ADVICE = /the store's file is damaged: .*move it away, leave the journals beside it, and restore a backup/;
 
 /** A store in which the first pages of the tables of keys and rows are overwritten. */
-function damaged(path: string): SqliteDatabase {
+async function damaged(path: string): Promise<SqliteDatabase> {
   const database = new SqliteDatabase(path);
+  const ledger = new SqliteLedger(database);
+  ledger.append(plainEntry(Date.now(), {}));
+  await ledger.close();
   const roots = database.prepare("select rootpage from sqlite_master where name in ('key', 'usage')").all();
   database.prepare("pragma journal_mode = delete").get();
   database.close();
@@ -23,7 +27,7 @@ function damaged(path: string): SqliteDatabase {
 
 t.test("a damaged store's message says what to do: of a command, in the log, and at the start", async (t) => {
   const folder = t.testdir();
-  const database = damaged(join(folder, "pages.db"));
+  const database = await damaged(join(folder, "pages.db"));
   const thrown: unknown = await Promise.try(() => database.prepare("select * from key").get()).catch(
     (error: unknown) => error,
   );
@@ -35,8 +39,11 @@ t.test("a damaged store's message says what to do: of a command, in the log, and
   const ledger = new SqliteLedger(database, (message) => warnings.push(message));
   ledger.append(plainEntry(Date.now(), {}));
   await ledger.close();
-  database.close();
   t.match(warnings.join("\n"), ADVICE);
+  const stores = openStores(database.path, [], () => {});
+  await t.rejects(stores.ledger.recent(1), { message: ADVICE }, "of a query in the ledger's thread");
+  await stores.close();
+  database.close();
   const other = join(folder, "other.db");
   writeFileSync(other, "not a database ".repeat(1000));
   t.throws(() => new SqliteDatabase(other), { message: ADVICE });

@@ -3,6 +3,7 @@ import { setPriority } from "node:os";
 import { basename } from "node:path";
 import { parentPort } from "node:worker_threads";
 import { StoreUnavailableError } from "../../core/errors.ts";
+import { storeErrorMessage } from "../damage.ts";
 import type { LedgerWarn } from "../ledger.ts";
 import { type LedgerStore, openLedgerStore } from "../ledger-store.ts";
 import { Retention } from "../retention.ts";
@@ -153,6 +154,7 @@ parentPort?.on("message", (message: ToLedgerThread) => {
   handleMessage(message).then(
     (value) => call > 0 && post({ type: "answer", call, value }),
     (thrown: Error) =>
-      call > 0 && post({ type: "answer", call, error: thrown.message, away: thrown instanceof StoreUnavailableError }),
+      call > 0 &&
+      post({ type: "answer", call, error: storeErrorMessage(thrown), away: thrown instanceof StoreUnavailableError }),
   );
 });
