@@ -153,14 +153,16 @@ export function printFailure(thrown: unknown, io: Pick<Terminal, "err">): 1 {
 }
 
 /**
- * Returns the command that starts this file's gateway: its own name, if that is on the reader's PATH, as in the image; else npm
- * in a checkout, npx for a package.
+ * Returns the command that starts this file's gateway: its own name, if that is on the reader's PATH, as in the image; its path
+ * where it was installed with a prefix, as npx would look for another package there; else npm in a checkout, npx for a package.
  */
 export function commandAt(file: string, path = process.env["PATH"] ?? ""): string {
   const bin = realPathOf(fileURLToPath(new URL("../../bin/model-gateway", file)));
   // npm and npx add these only for their child processes.
   const folders = path.split(delimiter).filter((folder) => folder && !folder.endsWith(join("node_modules", ".bin")));
   if (folders.some((folder) => realPathOf(join(folder, "model-gateway")) === bin)) return "model-gateway";
+  const ofPrefix = fileURLToPath(new URL("../../../../../bin/model-gateway", file));
+  if (realPathOf(ofPrefix) === bin) return ofPrefix;
   return /[\\/]node_modules[\\/]/.test(file) ? "npx model-gateway" : "npm start --";
 }
 

@@ -22,6 +22,14 @@ t.test("hints name the command that works for this installation", async (t) => {
   t.equal(commandAt(file, `/usr/bin:${join(path, "path")}`), "npm start --");
   symlinkSync(join(root, "bin/model-gateway"), join(path, "path/model-gateway"));
   t.equal(commandAt(file, `/usr/bin:${join(path, "path")}`), "model-gateway", "it is on the PATH, as in the image");
+  const prefix = t.testdir({ lib: { node_modules: { "model-gateway": { bin: { "model-gateway": "" } } } }, bin: {} });
+  const installed = join(prefix, "lib/node_modules/model-gateway");
+  symlinkSync(join(installed, "bin/model-gateway"), join(prefix, "bin/model-gateway"));
+  t.equal(
+    commandAt(pathToFileURL(join(installed, "src/cli/verb.ts")).href, "/usr/bin"),
+    join(prefix, "bin/model-gateway"),
+    "it was installed with a prefix that is not on the PATH",
+  );
 });
 
 t.test("options and arguments of a verb are parsed, and an unknown one is a usage error that names it", async (t) => {
