@@ -145,7 +145,7 @@ export async function attentionItems(gateway: AdminGateway): Promise<Attention[]
   }
   found.push(
     ...(await nearlySpentBudgets(gateway).catch((): Attention[] => [
-      { kind: "budget", name: "", message: "The state of the budgets is unknown: the store does not respond." },
+      { kind: "ledger", name: "store", message: "The state of the budgets is unknown: the store does not respond." },
     ])),
   );
   return found;

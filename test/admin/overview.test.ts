@@ -101,6 +101,6 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
   for (const name of ["spend", "last_hour", "first_byte", "requests_per_second"]) t.notOk(name in told, name);
   t.match(told.attention, [
     { kind: "ledger", message: /does not respond/ },
-    { kind: "budget", message: /is unknown/ },
+    { kind: "ledger", name: "store", message: /^The state of the budgets is unknown/ },
   ]);
 });
