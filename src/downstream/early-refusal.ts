@@ -8,28 +8,34 @@ import { takeKeys } from "./presented-keys.ts";
 import { sendErrorResponse } from "./reply.ts";
 import type { ServerRequest } from "./server-request.ts";
 
+/** What is known of a request before it becomes an exchange. */
+export interface EarlyRequest {
+  readonly path: string;
+  readonly id: string;
+  /** The client's. */
+  readonly address: string;
+}
+
 /** Sends and logs an error for a request that never became an exchange. */
 export function refuseEarly(
   request: ServerRequest,
   response: ServerResponse,
   { paths, log, redactor }: Generation,
-  path: string,
   error: GatewayError,
-  id: string,
-  address: string,
+  known: EarlyRequest,
 ): void {
+  const { path, id } = known;
   const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
   sendErrorResponse(request, response, paths.dialect(path, request.headerList), error, id, extra);
-  const known = { id, address, status: error.status, error: { code: error.code } };
+  const { status, code } = error;
   // Load shedding logs a summary: a line for each refusal would add load.
-  if (error.code !== "overloaded") log.info(earlyFields(request, path, known, redactor), "refused");
+  if (code !== "overloaded") log.info(earlyFields(request, { ...known, status, error: { code } }, redactor), "refused");
 }
 
 /** Returns the log fields for a request that never became an exchange; the path is left out if it contains a key. */
 export function earlyFields(
   { method, headerList }: ServerRequest,
-  path: string,
-  { id, address, ...more }: { id: string; address: string; status: number; error?: { code: string } },
+  { path, id, address, ...more }: EarlyRequest & { status: number; error?: { code: string } },
   redactor: Redactor,
 ): object {
   const fields = { id, address, method, ...more };

@@ -10,7 +10,7 @@ import { runPassthrough } from "../pass.ts";
 import { runExchange } from "../pipeline.ts";
 import { runWebSocket } from "../websocket.ts";
 import { type ClientConnection, type ConnectionLimits, Connections } from "./connections.ts";
-import { earlyFields, refuseEarly } from "./early-refusal.ts";
+import { type EarlyRequest, earlyFields, refuseEarly } from "./early-refusal.ts";
 import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
 import { guard, type HeadLimits } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, takeSubprotocols } from "./handshake.ts";
@@ -207,13 +207,14 @@ export class Downstream {
     if (this.stop.hasBegun) this.stop.onRequest(response, arrivedAt);
     // Node's parser loses bytes that follow an upgrade in the same packet: no further request may be read from the connection.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
+    const known = { path: raw, id, address };
     const refuse = (thrown: unknown) => {
       const error = GatewayError.from(thrown);
-      refuseEarly(request, response, generation, raw, error, id, address);
+      refuseEarly(request, response, generation, error, known);
       this.onRefused(error.code);
     };
     try {
-      if (this.respondDirectly(arrival, generation, raw, { id, address })) return;
+      if (this.respondDirectly(arrival, generation, known)) return;
     } catch (thrown) {
       refuse(thrown);
       return;
@@ -240,12 +241,8 @@ export class Downstream {
    * @returns whether it has responded
    * @throws GatewayError if the request is refused
    */
-  private respondDirectly(
-    { request, response }: RequestArrival,
-    generation: Generation,
-    raw: string,
-    { id, address }: Pick<ArrivalFacts, "id" | "address">,
-  ): boolean {
+  private respondDirectly({ request, response }: RequestArrival, generation: Generation, known: EarlyRequest): boolean {
+    const { path, id } = known;
     const { cors, pages, paths, log, redactor } = generation;
     const headers = request.headerList;
     // First of all, so that a page's scripts can also read the reason of a refusal.
@@ -256,15 +253,15 @@ export class Downstream {
     if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
     if (preflight) {
       cors?.answerPreflight(headers, response, id);
-      log.info(earlyFields(request, raw, { id, address, status: response.statusCode }, redactor), "preflight");
+      log.info(earlyFields(request, { ...known, status: response.statusCode }, redactor), "preflight");
       this.onPreflight();
       return true;
     }
     if (!isGet(request)) return false;
-    if (pages?.serve(raw, request, response, id)) return true;
-    if (PROBES.has(raw) && !paths.servedPaths().includes(raw))
-      sendProbeResponse(response, id, raw === "/livez" || !this.stop.hasBegun);
-    else if (KEYLESS_PATHS.has(raw)) generation.sendSummary(response, id, raw);
+    if (pages?.serve(path, request, response, id)) return true;
+    if (PROBES.has(path) && !paths.servedPaths().includes(path))
+      sendProbeResponse(response, id, path === "/livez" || !this.stop.hasBegun);
+    else if (KEYLESS_PATHS.has(path)) generation.sendSummary(response, id, path);
     else return false;
     return true;
   }
@@ -334,7 +331,7 @@ export class Downstream {
       }
     };
     const refuse = (error: GatewayError) => {
-      refuseEarly(request, response, generation, raw, error, id, address);
+      refuseEarly(request, response, generation, error, { path: raw, id, address });
       this.onRefused(error.code);
       response.send(socket);
     };
