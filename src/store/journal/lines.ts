@@ -72,8 +72,9 @@ export function parseJournalLine(text: string): JournalLine | undefined {
 /** Reports whether a JSON value is a journal line: after a power cut a file may contain anything. */
 function isLine(json: unknown): json is JournalLine {
   if (!Array.isArray(json)) return false;
-  if (json[0] === "made") return isCreatedObject(json[1]);
-  return [json[1], ...(json[3] === undefined ? [] : [json[3]])].every(isRow);
+  const [kind, row, name = "", counted = row] = json;
+  if (kind === "made") return isCreatedObject(row);
+  return isRow(row) && typeof name === "string" && isRow(counted);
 }
 
 function isCreatedObject(json: unknown): boolean {
@@ -81,7 +82,11 @@ function isCreatedObject(json: unknown): boolean {
   return [id, provider, key, group, model].every((text) => typeof text === "string") && Number.isSafeInteger(time);
 }
 
-const isRow = (json: unknown): boolean => Array.isArray(json) && Array.isArray(json[0]) && Array.isArray(json[1]);
+function isRow(json: unknown): boolean {
+  if (!Array.isArray(json)) return false;
+  const [kind, values, attribution = []] = json;
+  return [kind, values, attribution].every((cells) => Array.isArray(cells));
+}
 
 /** The content of a folder's journals. */
 export interface JournalContent {

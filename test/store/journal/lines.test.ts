@@ -40,6 +40,15 @@ const object = { id: "file-1", provider: "up", key: "one", time: 1 };
 t.test("what is not a line is skipped", async (t) => {
   t.same(["", "{", '["begun"'].map(parseJournalLine), [undefined, undefined, undefined]);
   t.same(parseJournalLine(line("ended", "1")), ["ended", [["k"], ["1"]]]);
+  const row = [["k"], ["1"], ["acme", ""]];
+  t.same(parseJournalLine(JSON.stringify(["ended", row, "once", row])), ["ended", row, "once", row]);
+  for (const damaged of [
+    ["ended", [["k"], ["1"], "acme"]],
+    ["ended", [["k"], "1"]],
+    ["ended", row, 1, row],
+    ["ended", row, "once", [["k"]]],
+  ])
+    t.equal(parseJournalLine(JSON.stringify(damaged)), undefined);
   t.same(parseJournalLine(JSON.stringify(["made", object])), ["made", object]);
   for (const wrong of [undefined, 1, {}, { ...object, key: 1 }, { ...object, time: "1" }, { ...object, group: null }])
     t.equal(parseJournalLine(JSON.stringify(["made", wrong])), undefined);
