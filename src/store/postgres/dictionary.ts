@@ -13,15 +13,17 @@ export class PostgresDictionary {
   /**
    * @param table has a `number` besides its columns
    * @param columns names with their types
+   * @param long the column whose texts may be too long for an index, which has their digests instead
    */
-  constructor(table: string, columns: Readonly<Record<string, "text" | "integer">>) {
+  constructor(table: string, columns: Readonly<Record<string, "text" | "integer">>, long?: string) {
     const names = Object.keys(columns);
     const list = names.join(", ");
     const shape = names.map((name, at) => `${name} ${Object.values(columns)[at]}`).join(", ");
     const given = `json_to_recordset(?::text::json) as given (place integer, ${shape})`;
     // Inserted in one order, so that concurrent writers cannot deadlock.
     this.insert = `insert into ${table} (${list}) select distinct ${list} from ${given} order by ${list} on conflict do nothing`;
-    this.select = `select place, number from ${given} join ${table} using (${list})`;
+    const digests = long === undefined ? "" : `where md5(given.${long}) = md5(${table}.${long})`;
+    this.select = `select place, number from ${given} join ${table} using (${list}) ${digests}`;
     this.names = names;
   }
 

@@ -79,7 +79,7 @@ export class PostgresLedger extends SqlLedger {
     ...{ key: "text", model: "text", target: "text", protocol: "text", operation: "text", status: "integer" },
     ...{ outcome: "text", streaming: "integer", source: "text", price: "text" },
   });
-  private readonly holders = new PostgresDictionary("usage_holder", { group_path: "text", tags: "text" });
+  private readonly holders = new PostgresDictionary("usage_holder", { group_path: "text", tags: "text" }, "tags");
   private readonly partitions: Partitions;
   private readonly rows: UsageRow[] = [];
   private flushing: Promise<void> = Promise.resolve();

@@ -9,7 +9,7 @@ async function open(t: Test) {
   if (!server) throw new Error("no PostgreSQL");
   const { database } = await openPostgres(placeOf(await server.database()), 4);
   t.teardown(() => database.close());
-  const kinds = () => new PostgresDictionary("usage_holder", { group_path: "text", tags: "text" });
+  const kinds = () => new PostgresDictionary("usage_holder", { group_path: "text", tags: "text" }, "tags");
   return { ask: database.query, kinds };
 }
 

@@ -1,3 +1,4 @@
+import { randomBytes, randomUUID } from "node:crypto";
 import t, { type Test } from "tap";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS } from "../../../src/store/ledger-sql.ts";
@@ -16,6 +17,9 @@ const MANY = Number(process.env["GATEWAY_TEST_LEDGER_ROWS"] ?? 10_000);
 const LOCKED =
   "select 1 from pg_locks where mode = 'AccessExclusiveLock' and relation = 'usage_holder'::regclass and granted";
 const WAITING = "select count(*) as waiting from pg_locks where relation = 'usage_holder'::regclass and not granted";
+
+/** Together longer than an entry of an index, however they are compressed. */
+const LONG_TAGS = Array.from({ length: 60 }, (_, i) => [`tag-${i}`, randomBytes(60).toString("base64")] as const);
 
 const server = await startPostgres(t);
 
@@ -68,6 +72,27 @@ if (server) {
     await until(isFlushed, "the ledger is written again");
     t.equal(await count(), 1);
     t.match(warnings, [/read-only/, /being written again/]);
+  });
+
+  t.test("rows of keys with very long tags are stored, each holder once, and found by index", async (t) => {
+    const { ledger, view, database, warnings } = await open(t);
+    const long = (last: string) => ({ ...Object.fromEntries(LONG_TAGS), last });
+    for (const one of [ledger, (await view()).ledger]) {
+      for (const last of ["a", "b"])
+        one.append(entry({ id: randomUUID(), time: DAY, group: "acme", tags: long(last), cost: 5 }));
+      await one.flush();
+    }
+    t.match(await ledger.sums({ by: ["group"] }), [{ group: ["acme"], requests: 4, cost: 20 }]);
+    t.same(await database.query("select count(*) as holders from usage_holder"), [{ holders: "3" }]);
+    t.same(warnings, []);
+    await database.query(
+      "insert into usage_holder (group_path, tags) select 'acme', n || repeat('x', 20) from generate_series(1, 50000) as n",
+    );
+    await database.query("analyze usage_holder");
+    const select = Reflect.get(Reflect.get(ledger, "holders") as object, "select") as string;
+    const given = JSON.stringify([{ place: 0, group_path: "acme", tags: "1" }]);
+    const plan = await database.query(`explain ${select.replace("?", `'${given}'`)}`);
+    t.match(JSON.stringify(plan), /usage_holder_digests/);
   });
 
   t.test("queries of rows that take long delay neither rows nor the sums of budgets", async (t) => {

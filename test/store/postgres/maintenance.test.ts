@@ -78,7 +78,10 @@ if (server) {
           execFileSync("bash", ["-c", text], { stdio: "pipe", env: { PATH: `${postgresBinaries()}:/usr/bin:/bin` } });
         };
         if (version === "an older")
-          await server.ask(url, "drop table key_group; delete from migration where file = '011-key-groups.sql'");
+          await server.ask(
+            url,
+            "drop table key_group; drop index usage_holder_digests; alter table usage_holder add constraint usage_holder_group_path_tags_key unique (group_path, tags); delete from migration where number > 10",
+          );
         run(commands.shift());
         await migrate();
         await keys.revoke("leaked");
