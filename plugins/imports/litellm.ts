@@ -211,7 +211,7 @@ function addDeployment(
   }
   const provider = addProvider([vendor, model], params, `${path}.litellm_params`, PROTOCOL_BY_MODE[mode], draft);
   if (provider === undefined) return undefined;
-  const price = priceOf({ ...info, ...params });
+  const price = priceOf(info, params, path, draft);
   const via = mode === "responses" ? { via: PROTOCOL_BY_MODE[mode] } : {};
   const weight = draft.weight(
     numberAt(params, "weight", `${path}.litellm_params.`, draft),
@@ -277,10 +277,21 @@ function reportRates(deployments: readonly ServedDeployment[], draft: Draft): vo
 /** Imports what is known of a deployment, and reports what is not imported. */
 function readInfo(info: ForeignFields, name: string, path: string, draft: Draft): void {
   const { more } = draft.model(name);
-  const context = numberAt(info, "max_input_tokens", path, draft);
-  const output = numberAt(info, "max_output_tokens", path, draft) ?? numberAt(info, "max_tokens", path, draft);
-  if (context !== undefined) more["context"] ??= context;
-  if (output !== undefined) more["output"] ??= output;
+  const tokensAt = (field: string) => numberAt(info, field, path, draft, { positive: true, whole: true });
+  const lengths = {
+    context: tokensAt("max_input_tokens"),
+    output: tokensAt("max_output_tokens") ?? tokensAt("max_tokens"),
+  };
+  for (const [length, tokens] of Object.entries(lengths)) {
+    if (tokens === undefined) continue;
+    const smallest = Math.min(tokens, numberOf(more[length]) ?? tokens);
+    if ((more[length] ?? tokens) !== tokens)
+      draft.reportLost(
+        path.slice(0, -1),
+        `a model has one ${length}: here the smallest of its deployments, ${smallest}`,
+      );
+    more[length] = smallest;
+  }
   const isAbility = (field: string) => field.startsWith("supports_");
   if (Object.keys(info).some(isAbility))
     draft.reportLost(
@@ -304,13 +315,28 @@ function numberOf(value: unknown): number | undefined {
   return typeof number === "number" && Number.isFinite(number) ? number : undefined;
 }
 
-/** Returns a member that is a number; reports other values, like references to variables. */
-function numberAt(fields: ForeignFields, name: string, path: string, draft: Draft): number | undefined {
+/** The numbers that make sense for a member; by default, those that are not negative. */
+interface NumberRange {
+  readonly positive?: boolean;
+  readonly whole?: boolean;
+}
+
+/** Returns a member that is a number; reports other values, like references to variables, and numbers out of its range. */
+function numberAt(
+  fields: ForeignFields,
+  name: string,
+  path: string,
+  draft: Draft,
+  { positive = false, whole = false }: NumberRange = {},
+): number | undefined {
   const value = fields[name];
   if (value === undefined || value === null) return undefined;
   const number = numberOf(value);
-  if (number !== undefined) return number;
-  draft.reportLost(`${path}${name}`, "it is not written as a number");
+  const fits =
+    number !== undefined && (positive ? number > 0 : number >= 0) && (!whole || Number.isSafeInteger(number));
+  if (fits) return number;
+  const range = `a ${whole ? "whole " : ""}number ${positive ? "above" : "of at least"} 0`;
+  draft.reportLost(`${path}${name}`, number === undefined ? "it is not written as a number" : `it is not ${range}`);
   return undefined;
 }
 
@@ -338,8 +364,9 @@ function addProvider(
   const base = nonEmptyText(params["api_base"]) ?? nonEmptyText(params["base_url"]);
   const credential = nonEmptyText(params["api_key"]);
   const timeout =
-    numberAt(params, "timeout", `${path}.`, draft) ?? numberAt(params, "request_timeout", `${path}.`, draft);
-  const most = numberAt(params, "max_parallel_requests", `${path}.`, draft);
+    numberAt(params, "timeout", `${path}.`, draft, { positive: true }) ??
+    numberAt(params, "request_timeout", `${path}.`, draft, { positive: true });
+  const most = numberAt(params, "max_parallel_requests", `${path}.`, draft, { positive: true, whole: true });
   const wanted = {
     ...(timeout !== undefined && { timeouts: { total: `${timeout}s` } }),
     ...(most !== undefined && { concurrency: most }),
@@ -388,10 +415,12 @@ function azureAccount(vendor: string, model: string, { origin, hostname, pathnam
 const NO_SUCH_MODEL = "there is no such model in the file";
 
 /** Converts prices to USD per million tokens, to six decimals, as in gateway.yaml. */
-function priceOf(fields: ForeignFields): ForeignFields {
+function priceOf(info: ForeignFields, params: ForeignFields, path: string, draft: Draft): ForeignFields {
   const price = Object.entries(COSTS).flatMap(([ours, theirs]) => {
-    const each = Number(fields[theirs] ?? Number.NaN);
-    return Number.isNaN(each) ? [] : [[ours, Number((each * 1e6).toFixed(6))]];
+    const each =
+      numberAt(params, theirs, `${path}.litellm_params.`, draft) ??
+      numberAt(info, theirs, `${path}.model_info.`, draft);
+    return each === undefined ? [] : [[ours, Number((each * 1e6).toFixed(6))]];
   });
   return price.length === 0 ? {} : { price: Object.fromEntries(price) };
 }
@@ -443,9 +472,9 @@ interface DefaultFallbacks {
 
 function readRouterSettings(fields: ForeignFields, draft: Draft): DefaultFallbacks {
   const { routing_strategy, model_group_alias } = fields;
-  const [timeout, allowedFails, cooldownTime] = ["timeout", "allowed_fails", "cooldown_time"].map((name) =>
-    numberAt(fields, name, "router_settings.", draft),
-  );
+  const timeout = numberAt(fields, "timeout", "router_settings.", draft, { positive: true });
+  const allowedFails = numberAt(fields, "allowed_fails", "router_settings.", draft, { whole: true });
+  const cooldownTime = numberAt(fields, "cooldown_time", "router_settings.", draft);
   const strategy = nonEmptyText(routing_strategy);
   const balance = strategy === undefined ? undefined : BALANCES[strategy];
   if (strategy !== undefined && balance === undefined)
@@ -490,7 +519,7 @@ function readRouterSettings(fields: ForeignFields, draft: Draft): DefaultFallbac
 }
 
 function readRetries(fields: ForeignFields, path: string, draft: Draft): void {
-  const retries = numberAt(fields, "num_retries", path, draft);
+  const retries = numberAt(fields, "num_retries", path, draft, { whole: true });
   if (retries === undefined) return;
   draft.sections["retry"] ??= { attempts: Math.min(MAX_RETRIES, retries) };
   if (retries > MAX_RETRIES) draft.reportLost(`${path}num_retries`, `retry: { attempts } is at most ${MAX_RETRIES}`);
@@ -516,7 +545,7 @@ function readLitellmSettings(
     fallback.push(...given.last, ...last);
   }
   readRetries(fields, "litellm_settings.", draft);
-  const timeout = numberAt(fields, "request_timeout", "litellm_settings.", draft);
+  const timeout = numberAt(fields, "request_timeout", "litellm_settings.", draft, { positive: true });
   if (timeout !== undefined) draft.sections["timeouts"] ??= { total: `${timeout}s` };
   const budget = budgetOf(fields);
   if (budget !== undefined) draft.sections["limits"] = { all: { budget } };

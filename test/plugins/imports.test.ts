@@ -324,6 +324,49 @@ litellm_settings: { max_budget: 20, budget_duration: 5h }
   );
 });
 
+t.test("numbers of LiteLLM that make no sense here are named, and the file stays valid", async (t) => {
+  const places = [
+    ["model_list.0.litellm_params.timeout", 0],
+    ["model_list.0.litellm_params.max_parallel_requests", 0],
+    ["model_list.0.litellm_params.max_parallel_requests", 1.5],
+    ["model_list.0.litellm_params.weight", -1],
+    ["model_list.0.litellm_params.input_cost_per_token", -1],
+    ["model_list.0.litellm_params.output_cost_per_token", "os.environ/PRICE"],
+    ["model_list.0.model_info.input_cost_per_token", true],
+    ["model_list.0.model_info.max_input_tokens", 0],
+    ["model_list.0.model_info.max_tokens", 0.5],
+    ["router_settings.timeout", -1],
+    ["router_settings.num_retries", 1.5],
+    ["router_settings.allowed_fails", 1.5],
+    ["router_settings.cooldown_time", -1],
+    ["litellm_settings.num_retries", -1],
+    ["litellm_settings.request_timeout", 0],
+  ] as const;
+  for (const [path, value] of places) {
+    const deployment = { model_name: "a", litellm_params: { model: "ollama/x" }, model_info: {} };
+    const file = { model_list: [deployment], router_settings: {}, litellm_settings: {} };
+    const names = path.split(".");
+    const last = names.pop() ?? "";
+    const at = names.reduce((fields, name) => Reflect.get(fields, name) as object, file as object);
+    Reflect.set(at, last, value);
+    const { lostAt } = await imported(t, "litellm", JSON.stringify(file));
+    t.match(lostAt(path), /^it is not (written as )?a (whole )?number/, `${path}: ${value}`);
+  }
+});
+
+t.test("a model has the smallest lengths of LiteLLM's deployments", async (t) => {
+  const { model, lostAt } = await imported(
+    t,
+    "litellm",
+    `model_list:
+  - { model_name: a, litellm_params: { model: ollama/x }, model_info: { max_input_tokens: 128000, max_tokens: 4096 } }
+  - { model_name: a, litellm_params: { model: ollama/y }, model_info: { max_input_tokens: 32000, max_tokens: 4096 } }
+`,
+  );
+  t.match(model("a"), { context: 32_000, output: 4096 });
+  t.equal(lostAt("model_list.1"), "a model has one context: here the smallest of its deployments, 32000");
+});
+
 t.test("imported models have the facts of their generation, of the vendor that serves them", async (t) => {
   const { model, text } = await imported(
     t,
