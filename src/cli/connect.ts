@@ -206,10 +206,18 @@ async function startClient(
   }
 }
 
-/** Returns the program's exit code, or 128 plus the signal's number as in shells. Ctrl-C is left to the program. */
+/** Signals that end this process: SIGHUP when its terminal is closed. */
+const PASSED_ON = ["SIGTERM", "SIGHUP"] as const;
+
+/**
+ * Returns the program's exit code, or 128 plus the signal's number as in shells. Ctrl-C is left to the program, which has got it as
+ * well; other signals are passed on, so that it ends as well, and its temporary files are removed.
+ */
 async function waitForExit(child: ChildProcess, command: string, io: Terminal): Promise<number> {
   const ignore = () => {};
+  const passOn = (signal: NodeJS.Signals) => child.kill(signal);
   process.on("SIGINT", ignore);
+  for (const signal of PASSED_ON) process.on(signal, passOn);
   try {
     return await new Promise<number>((done) => {
       child.once("error", (error: NodeJS.ErrnoException) => {
@@ -220,5 +228,6 @@ async function waitForExit(child: ChildProcess, command: string, io: Terminal): 
     });
   } finally {
     process.off("SIGINT", ignore);
+    for (const signal of PASSED_ON) process.off(signal, passOn);
   }
 }

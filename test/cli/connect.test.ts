@@ -1,6 +1,6 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import t from "tap";
 import { installedClients, localUrl, quoteKey, runConnect } from "../../src/cli/connect.ts";
 import { help, USAGE } from "../../src/cli/help/connect.ts";
@@ -104,6 +104,27 @@ t.test("the exit code of a client that a signal has ended is 128 and the signal'
   const env = { PATH: `${bin}:${process.env["PATH"]}`, GATEWAY_KEY: "gw_env" };
   for (const [signal, code] of Object.entries({ KILL: 137, TERM: 143, HUP: 129 }))
     t.equal((await connect(["claude", "--", signal], env)).code, code, signal);
+});
+
+t.test("signals end the client, and leave none of its temporary files", async (t) => {
+  for (const [signal, code] of Object.entries({ TERM: 9, HUP: 7 })) {
+    const bin = t.testdir({
+      gemini: `#!/bin/sh
+echo "$GEMINI_CLI_SYSTEM_SETTINGS_PATH" > "$0.told"
+sleep 30 &
+trap 'kill $!; exit 9' TERM
+trap 'kill $!; exit 7' HUP
+kill -s ${signal} $PPID
+wait
+`,
+    });
+    chmodSync(join(bin, "gemini"), 0o755);
+    const env = { PATH: `${bin}:${process.env["PATH"]}`, GATEWAY_KEY: "gw_env" };
+    t.equal((await connect(["gemini", "--"], env)).code, code, signal);
+    const settings = readFileSync(join(bin, "gemini.told"), "utf8").trim();
+    t.match(settings, /gateway-connect-/);
+    t.notOk(existsSync(dirname(settings)), signal);
+  }
 });
 
 t.test("clients on this machine are found by program or settings", async (t) => {
