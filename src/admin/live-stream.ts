@@ -63,6 +63,8 @@ export class LiveStream {
 
   /** @throws AdminError where there are too many watchers */
   serve(request: IncomingMessage, response: ServerResponse, user: AdminUser): void {
+    // Who has left while the session was looked up would be a watcher for good.
+    if (response.destroyed) return;
     if (this.watchers.size >= MAX_WATCHERS) throw new AdminError("too_many", `${MAX_WATCHERS} watch already.`);
     const stop = this.access.onSignOut(user, () => this.end(watcher));
     const watcher: Watcher = {

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import type { Access } from "../../src/admin/access.ts";
 import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
@@ -71,6 +72,27 @@ const ask = (url: string) =>
 
 // At the same time: most of it is waiting for slow answers and for checks of tokens.
 t.jobs = 4;
+t.test("who has left while the session was looked up does not count as a watcher", async (t) => {
+  const { base, ask: admin, gateway } = await startAdmin(t, WITH_TOKENS);
+  const signedIn = await admin("POST", "/api/session", { body: { token: TOKEN } });
+  const headers = { cookie: String(signedIn.headers["set-cookie"]).split(";", 1)[0] as string };
+  const found = Promise.withResolvers<boolean>();
+  let lookups = 0;
+  gateway.stores.revokedSessions.has = () => {
+    lookups++;
+    return found.promise;
+  };
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const asked = Array.from({ length: 50 }, () => fetch(`${base}/api/live/events`, { headers, signal }).catch(() => {}));
+  await until(() => lookups === 50, "all to be looked up");
+  leaving.abort();
+  await Promise.all(asked);
+  await sleep(100);
+  found.resolve(false);
+  t.equal((await watch(t, base, headers)).response.status, 200);
+});
+
 t.test("a subscriber is notified when a request begins, changes and ends", async (t) => {
   const { base, url, ask: admin } = await startAdmin(t, YAML + KEYS);
   const { response, next } = await watch(t, base);
