@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { FileError } from "../core/errors.ts";
+import { isInstalledSinceStart } from "./package-search.ts";
 
 /**
  * Loads packages that only some configurations need.
@@ -19,6 +20,10 @@ export async function optionalPackage<T>(
     if (!isNotFound(thrown)) throw thrown;
     const all = [names].flat();
     const what = all.length === 1 ? `the package ${all[0]}, which is` : `the packages ${all.join(", ")}, which are`;
+    if (all.some((name) => isInstalledSinceStart(name)))
+      throw new FileError(`${user} needs ${what} installed only since this process started: restart it`, {
+        cause: thrown,
+      });
     const install = all.map((name) => `${name}@${testedVersion(name)}`).join(" ");
     throw new FileError(`${user} needs ${what} not installed: npm i ${install}`, { cause: thrown });
   }
