@@ -179,6 +179,9 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     const coding = encoding === undefined ? undefined : codingOf(encoding);
     if (status >= 300 && status < 400 && status !== 304)
       throw new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
+    // It answers the condition of a GET or HEAD, and has no body (RFC 9110 §15.4.5).
+    if (status === 304 && this.method !== "GET" && this.method !== "HEAD")
+      throw new GatewayError("upstream_invalid", { cause: this.fault("STATUS_304") });
     this.status = status;
     this.headers = headers;
     this.progress = "answering";

@@ -194,15 +194,13 @@ t.test("a provider whose address is a bare origin gets the protocol's own versio
 });
 
 t.test("a response without a body has no length", async (t) => {
-  for (const status of [204, 304]) {
-    const upstream = await rawUpstream((socket) => socket.write(`HTTP/1.1 ${status} x\r\ncontent-length: 0\r\n\r\n`));
-    t.teardown(() => upstream.close());
-    const provider = `{ url: "${upstream.origin.origin}/v1", protocol: openai-chat }`;
-    const yaml = `providers: { p: ${provider} }\nmodels: { m: { targets: [p:m] } }\nretry: { first_frame: off }\n`;
-    const response = await chat(await startGateway(t, yaml));
-    t.equal(response.status, status);
-    t.equal(response.headers.get("content-length"), null);
-  }
+  const upstream = await rawUpstream((socket) => socket.write("HTTP/1.1 204 x\r\ncontent-length: 0\r\n\r\n"));
+  t.teardown(() => upstream.close());
+  const provider = `{ url: "${upstream.origin.origin}/v1", protocol: openai-chat }`;
+  const yaml = `providers: { p: ${provider} }\nmodels: { m: { targets: [p:m] } }\nretry: { first_frame: off }\n`;
+  const response = await chat(await startGateway(t, yaml));
+  t.equal(response.status, 204);
+  t.equal(response.headers.get("content-length"), null);
 });
 
 t.test("the ledger has an attempt's queue time, and the duration of a failed one", async (t) => {
