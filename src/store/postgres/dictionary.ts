@@ -46,15 +46,16 @@ export class PostgresDictionary {
     texts: readonly string[],
     kinds: readonly (readonly unknown[])[],
   ): Promise<void> {
-    const given = JSON.stringify(
-      kinds.map((kind, index) => ({
-        place: index,
-        ...Object.fromEntries(this.names.map((name, at) => [name, kind[at]])),
-      })),
-    );
+    const rows = kinds.map((kind, index) => ({
+      place: index,
+      ...Object.fromEntries(this.names.map((name, at) => [name, kind[at]])),
+    }));
+    const given = JSON.stringify(rows);
     let found = await ask(this.select, given);
     if (found.length < kinds.length) {
-      await ask(this.insert, given);
+      const known = new Set(found.map(({ place }) => Number(place)));
+      // Without those that exist: each attempt takes a number, of which there are two billion.
+      await ask(this.insert, JSON.stringify(rows.filter(({ place }) => !known.has(place))));
       found = await ask(this.select, given);
     }
     if (found.length < kinds.length) throw new Error("what rows have in common could not be written");

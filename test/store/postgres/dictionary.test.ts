@@ -39,6 +39,14 @@ if (server) {
     await t.rejects(own.numbersFor(never, [["b", ""]]), { message: "asked" });
   });
 
+  t.test("a new value takes one number, beside however many known ones it comes", async (t) => {
+    const { ask, kinds } = await open(t);
+    const groups = Array.from({ length: 100 }, (_, i) => [`g${i}`, ""]);
+    await kinds().numbersFor(ask, groups);
+    for (const name of ["a", "b", "c"]) await kinds().numbersFor(ask, [...groups, [name, ""]]);
+    t.same(await kinds().numbersFor(ask, [["c", ""]]), [103]);
+  });
+
   t.test("an incomplete value is refused", async (t) => {
     const { ask, kinds } = await open(t);
     await t.rejects(kinds().numbersFor(ask, [[null, ""]]), { code: "23502" });
