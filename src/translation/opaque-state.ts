@@ -103,12 +103,20 @@ class PlacedParts {
   private lengths: number[] = [];
   /** Reasoning within these texts, with the characters before it. */
   private within: { before: number; reasoning: Reasoning }[] = [];
+  /** Reasoning with more text behind it than there is before its state. */
+  private waiting: { textBehind: number; reasoning: Reasoning } | undefined;
 
   add(part: Part): void {
+    const { waiting } = this;
+    this.waiting = undefined;
     if (part.kind !== "text") {
+      if (waiting) this.addThought(waiting.reasoning);
       this.end().push(part);
       return;
     }
+    const before = this.length + part.text.length - (waiting?.textBehind ?? 0);
+    if (waiting && before > 0) this.within.push({ before, reasoning: waiting.reasoning });
+    else if (waiting) this.addThought(waiting.reasoning);
     this.texts.push(part);
     this.lengths.push(this.length + part.text.length);
   }
@@ -119,21 +127,33 @@ class PlacedParts {
 
   /**
    * Puts reasoning's state back to its reasoning before the texts that precede the state, or between them, if not all of them were
-   * behind the reasoning; before these texts if the client sends no reasoning.
+   * behind the reasoning; before these texts if the client sends no reasoning. State with more text behind it is that of the text
+   * that follows, which its client has joined from several.
    */
   addThoughtState(part: Reasoning): void {
-    const { parts } = this;
+    if (this.waiting) this.addThought(this.waiting.reasoning);
+    this.waiting = undefined;
     const { textBehind = this.length, ...state } = part.opaque as Opaque;
-    const opaque = withoutOwner(state);
+    const reasoning = { ...part, opaque: withoutOwner(state) };
     const before = this.length - textBehind;
+    if (before > 0) this.within.push({ before, reasoning });
+    else if (before < 0) this.waiting = { textBehind, reasoning };
+    else this.addThought(reasoning);
+  }
+
+  /** Puts reasoning before the texts at the end. */
+  private addThought(reasoning: Reasoning): void {
+    const { parts } = this;
     const thought = parts.at(-1);
-    if (before > 0) this.within.push({ before, reasoning: { ...part, opaque } });
-    else if (thought?.kind === "reasoning" && !thought.opaque) parts[parts.length - 1] = { ...thought, opaque };
-    else parts.push({ ...part, opaque });
+    if (thought?.kind === "reasoning" && !thought.opaque)
+      parts[parts.length - 1] = { ...thought, opaque: reasoning.opaque as Opaque };
+    else parts.push(reasoning);
   }
 
   /** Returns all parts. */
   end(): Part[] {
+    if (this.waiting) this.addThought(this.waiting.reasoning);
+    this.waiting = undefined;
     const { parts, texts, lengths } = this;
     const within = this.within.sort((a, b) => a.before - b.before);
     let next = 0;

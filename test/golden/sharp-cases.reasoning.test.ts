@@ -351,6 +351,8 @@ t.test("thinking between texts and calls keeps its place, without which Claude r
     [thinking, { type: "text", text: "One." }, call, { type: "redacted_thinking", data: REDACTED }, more, again],
     [{ type: "text", text: "Hm." }, { type: "redacted_thinking", data: REDACTED }, text, call],
     [{ ...thinking, thinking: "" }, text, { ...more, thinking: "" }, { type: "text", text: "So 😀." }, call],
+    [{ type: "text", text: "Hm." }, { ...thinking, thinking: "" }, text],
+    [{ type: "text", text: "Hm." }, { ...thinking, thinking: "" }, text, more, { type: "text", text: "So 😀." }],
   ])
     for (const client of others("anthropic-messages"))
       for (const { body } of await seconds(client, claude(content), { facts: { thinking: "adaptive" } })) {

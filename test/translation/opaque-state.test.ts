@@ -200,6 +200,12 @@ t.test("state of reasoning that was between texts is returned between them", asy
     { ...thought, opaque: opaque("x") },
     text("cd"),
   ]);
+  t.same(back(behind(2), text("abcd")), [text("ab"), x, text("cd")], "the client has joined texts");
+  t.same(back(text("a"), behind(2), text("bcd"), text("e")), [text("a"), text("b"), x, text("cd"), text("e")]);
+  t.same(back(behind(4), text("abcd")), [x, text("abcd")]);
+  t.same(back(thought, behind(2), text("cd")), [{ ...thought, opaque: opaque("x") }, text("cd")]);
+  t.same(back(behind(9), behind(2, "y"), text("abcd")), [x, text("ab"), carrying("y"), text("cd")]);
+  t.same(placed(assistant(behind(2))), [[x]]);
 });
 
 t.test(

@@ -260,7 +260,7 @@ class ContentsReader {
 }
 
 /** Removes `on`: the state is now on the part that `on` names. */
-const withoutPlace = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
+const withoutPlace = ({ on: _, textBehind: __, ...opaque }: Opaque): Opaque => opaque;
 
 /**
  * Joins a thought that arrives in pieces, the last of which has its signature. Returns true for a part merged into the one
@@ -270,7 +270,10 @@ const withoutPlace = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 function mergeThought(turnParts: Part[], part: Part, uses: FeatureUse[], usesBefore: number): boolean {
   const last = turnParts.at(-1);
   if (part.kind !== "reasoning" || last?.kind !== "reasoning" || last.opaque) return false;
-  turnParts[turnParts.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
+  // State on the text that follows is in its place now.
+  const opaque = part.opaque?.on === "reasoning" ? withoutPlace(part.opaque) : part.opaque;
+  const text = `${last.text ?? ""}${part.text ?? ""}`;
+  turnParts[turnParts.length - 1] = { ...part, at: last.at, text, ...dropUndefined({ opaque }) };
   for (const use of uses.splice(usesBefore))
     if (use.feature !== "reasoning_text" || use.path !== part.at) uses.push(use);
   return true;
