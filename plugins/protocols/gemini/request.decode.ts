@@ -232,7 +232,9 @@ class ContentsReader {
     const isForeign = opaque && opaque.protocol !== GEMINI && (opaque.on === undefined || opaque.on === "reasoning");
     const partState = opaque && !isForeign ? withoutPlace(opaque) : undefined;
     const reasoning = isForeign ? this.foreignReasoning(part, opaque) : [];
-    return [...reasoning, readKnownPart(kind ?? "text", part, partState, calls)];
+    const known = readKnownPart(kind ?? "text", part, partState, calls);
+    // An empty text that is there only for the state: some vendors refuse empty texts.
+    return isForeign && known.kind === "text" && known.text === "" ? reasoning : [...reasoning, known];
   }
 
   private openSignature(part: ProtoFields): Opaque | undefined {

@@ -234,11 +234,13 @@ t.test("state of a thought before texts is returned to it, or before the texts w
   t.match(turnOf(thought, ...parts), [{ kind: "reasoning", text: "Hm.", opaque: placed }, ...after]);
   t.notOk("on" in ((turnOf(thought, ...parts)[0] as Reasoning).opaque ?? {}));
   t.match(turnOf(...parts), [{ kind: "reasoning", text: "", opaque: placed }, ...after]);
+  const end = turnOf(call, { text: "A" }, { text: "", thoughtSignature });
   t.match(
-    turnOf(call, { text: "A" }, { text: "", thoughtSignature }),
-    [{ kind: "tool_call" }, { kind: "reasoning", opaque: placed }, { kind: "text", text: "A" }, { text: "" }],
+    end,
+    [{ kind: "tool_call" }, { kind: "reasoning", opaque: placed }, { kind: "text", text: "A" }],
     "not before the call of an earlier step",
   );
+  t.equal(end.length, 3, "the empty text is only the state's place");
   const said = { text: "A", thoughtSignature };
   t.match(turnOf(thought, said), [
     { kind: "reasoning", text: "Hm.", opaque: placed },
