@@ -724,6 +724,7 @@ export class RedisLimiter extends Limiter {
     if (!(await this.sendHeartbeat())) this.mustRejoin = true;
     // Such a server loads its sums from the ledger: what is not there yet would be lost.
     if (this.mustRejoin) await this.writeAll();
+    if (this.mustRejoin && this.processCount === 1) await this.recheckSums();
     const gathered = await this.gather();
     if (gathered && !(await this.sendHeartbeat())) {
       this.mustRejoin = true;
@@ -736,6 +737,15 @@ export class RedisLimiter extends Limiter {
     this.mustRejoin = false;
     this.messages.joined(this.isAway);
     this.isAway = false;
+  }
+
+  /** Has the server load its sums anew: those that it kept lack what was spent while no process counted there. */
+  private async recheckSums(): Promise<void> {
+    let at = "0";
+    do {
+      const [next] = await this.run("recheck", [at]);
+      at = String(next);
+    } while (at !== "0");
   }
 
   /** Waits for others that have counted apart: what they have reserved is not available. @returns whether there may be some */

@@ -21,6 +21,7 @@ const SCRIPTS = [
   "repay",
   "pay",
   "seed",
+  "recheck",
   "statuses",
   "look",
   "orphans",

@@ -5,7 +5,17 @@ import { RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
 import { granted, level, START, USD } from "../../support/limiter-contract.ts";
 import { numbers } from "../../support/numbers.ts";
-import { asking, beat, budget, noRows, passed, several, spent, test } from "../../support/redis-limiters.ts";
+import {
+  asking,
+  beat,
+  budget,
+  noRows,
+  passed,
+  type Several,
+  several,
+  spent,
+  test,
+} from "../../support/redis-limiters.ts";
 import { until } from "../../support/until.ts";
 
 test("the server is killed and comes back empty: each keeps to its share, and everything is restored", async (t, redis) => {
@@ -70,6 +80,39 @@ test("the server is killed and comes back empty: each keeps to its share, and ev
   t.match(await spent(first, levels), { spent: ledger.get(scope), reserved: 0 });
   t.ok((ledger.get(scope) ?? 0) <= 1000);
   t.ok(limiters.every(({ pending }) => pending === 0));
+});
+
+test("what was spent elsewhere while nobody counted at a server is read from the ledger, also if the server kept its sums", async (t, redis) => {
+  const levels = budget(1000);
+  const spend = async ({ limiters: [limiter], ledger }: Several, cost: number) => {
+    const asked = asking(levels, cost);
+    granted(await (limiter as RedisLimiter).reserve(asked));
+    ledger.set("key:ci", (ledger.get("key:ci") ?? 0) + cost);
+    limiter?.settle(asked.id, { tokens: 0, cost });
+  };
+  const before = await several(t, redis.url, 1);
+  await spend(before, 30);
+  const [stopped] = before.limiters as [RedisLimiter];
+  t.match(await spent(stopped, levels), { spent: 30 });
+  await stopped.close();
+  const after = await several(t, redis.url, 1);
+  // 30 before, and 500 with limits in memory, or apart before a restart.
+  after.ledger.set("key:ci", 530);
+  const [limiter] = after.limiters as [RedisLimiter];
+  t.match(await spent(limiter, levels), { spent: 530 });
+  await spend(after, 40);
+  t.match(await spent(limiter, levels), { spent: 570, reserved: 0 });
+  await limiter.close();
+  const behind = await several(t, redis.url, 1);
+  behind.ledger.set("key:ci", 540);
+  const [last] = behind.limiters as [RedisLimiter];
+  t.match(await spent(last, levels), { spent: 570 }, "but not where the ledger lacks rows that the server has counted");
+  const other = await several(t, redis.url, 1);
+  t.match(
+    await spent(other.limiters[0] as RedisLimiter, levels),
+    { spent: 570 },
+    "nor where another process counts there",
+  );
 });
 
 test("spending not yet in the ledger when a server comes back empty is not forgotten, whoever queries the ledger first", async (t, redis) => {
