@@ -1,5 +1,4 @@
-import { rmSync, statSync } from "node:fs";
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { nearest } from "../config/suggest.ts";
 import { formatAddress } from "../config/units.ts";
 import { type PathRequest } from "../console/console-pages.ts";
@@ -18,6 +17,7 @@ import { readJsonBody, sendJson } from "./messages.ts";
 import { adminOpenApi } from "./openapi.ts";
 import { readinessProblems } from "./readiness.ts";
 import { SessionRoutes } from "./session-routes.ts";
+import { freeSocketFile } from "./socket-file.ts";
 import type { AdminUser } from "./user.ts";
 import { WrongTokens } from "./wrong-tokens.ts";
 
@@ -79,9 +79,9 @@ export class Admin {
     this.live = new LiveStream(gateway, this.access, parts.log);
   }
 
-  /** @returns the address, for people @throws the system's error for the address */
+  /** @returns the address, for people @throws the system's error for the address, or FileError for that of a socket's file */
   async listen(listenAddress: AdminListenAddress): Promise<string> {
-    if ("path" in listenAddress) await removeStaleSocket(listenAddress.path);
+    if ("path" in listenAddress) await freeSocketFile(listenAddress.path);
     if ("host" in listenAddress) this.listenHost = listenAddress.host;
     await new Promise<void>((ready, failed) =>
       this.server.once("error", failed).listen({ ...listenOptions(listenAddress) }, () => {
@@ -246,21 +246,6 @@ const MALFORMED_STATUS: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: "431 Request Header Fields Too Large",
   ERR_HTTP_REQUEST_TIMEOUT: "408 Request Timeout",
 };
-
-/** Removes the file of a Unix socket on which no process listens any more, left behind by one that died. */
-async function removeStaleSocket(path: string): Promise<void> {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  if (!found?.isSocket()) return;
-  const isRefused = await new Promise<boolean>((answer) => {
-    const socket = connect(path, () => answer(false));
-    // A process that is too busy to accept connections gives another error (EAGAIN).
-    socket.on("error", ({ code }: NodeJS.ErrnoException) => answer(code === "ECONNREFUSED"));
-    socket.once("connect", () => socket.destroy());
-  });
-  // Another process may have removed it and listen there now. Its file may have the same inode again, but not the same time.
-  const now = statSync(path, { bigint: true, throwIfNoEntry: false });
-  if (isRefused && now?.ino === found.ino && now.ctimeNs === found.ctimeNs) rmSync(path, { force: true });
-}
 
 function unknownParameter(name: string, known: readonly string[]): string {
   const near = nearest(name, known);

@@ -1,4 +1,5 @@
-import { warningAt } from "../config/load.ts";
+import { socketFileProblem } from "../admin/socket-file.ts";
+import { errorAt, settingPosition, warningAt } from "../config/load.ts";
 import type { Problem } from "../config/problems.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
@@ -26,6 +27,15 @@ export function addressWarnings(
     const message = `the API of ${meant.name} has another URL; write url: ${meant.provider.url}`;
     return [warningAt(config, { path, message })];
   });
+}
+
+/** Returns an error where the admin side's socket file is the place of something else: no start could succeed. */
+export function socketFileErrors(config: Pick<Config, "file" | "text" | "admin">): Problem[] {
+  const { admin } = config;
+  const message = admin && "path" in admin ? socketFileProblem(admin.path) : undefined;
+  if (message === undefined) return [];
+  const path = ["admin", "listen"];
+  return [errorAt(config, { path: settingPosition(config, path) ? path : ["admin"], message })];
 }
 
 /** Returns the operation's path at the end of an address, and the address without it. */

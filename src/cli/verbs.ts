@@ -309,7 +309,7 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     { dryStartPlugins },
     { storeWarnings, leftBehindWarnings, doubleCountErrors },
     { signInWarnings },
-    { addressWarnings },
+    { addressWarnings, socketFileErrors },
     { priceWarnings },
   ] = await Promise.all([
     import("./check.ts"),
@@ -327,6 +327,7 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     ...(await doubleCountErrors(config)),
     ...(await signInWarnings(config)),
     ...addressWarnings(config, extensions.protocolList),
+    ...socketFileErrors(config),
     ...(await priceWarnings(config)),
   ];
   return check.runCheck(args, io, file, extensions, (config) => dryStartPlugins(config, extensions), doubts);

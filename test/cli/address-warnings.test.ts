@@ -1,6 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { addressWarnings } from "../../src/cli/address-warnings.ts";
+import { addressWarnings, socketFileErrors } from "../../src/cli/address-warnings.ts";
 import { loadWithExtensions } from "../../src/loaded-config.ts";
 
 async function doubts(t: Test, provider: string) {
@@ -57,3 +59,21 @@ t.test(
       t.same(await doubts(t, provider), [], provider);
   },
 );
+
+t.test("a socket file of the admin side in the place of something else is an error", async (t) => {
+  // A socket's path must be short.
+  const folder = mkdtempSync(join(tmpdir(), "gateway-socket-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "notes.txt"), "text");
+  const found = async (admin: string) => {
+    const file = join(folder, "gateway.yaml");
+    writeFileSync(file, `admin: ${admin}\nproviders: { d: { url: "demo:" } }\nmodels: { m: { targets: ["d:m"] } }\n`);
+    return socketFileErrors((await loadWithExtensions({ file, env: {} })).config);
+  };
+  const other = /notes\.txt is no socket: remove it, or name another file$/;
+  t.match(await found("unix:notes.txt"), [{ severity: "error", line: 1, column: 8, message: other }]);
+  t.match(await found("{ listen: unix:notes.txt }"), [{ severity: "error", line: 1, column: 18, message: other }]);
+  t.match(await found("unix:notes.txt/a.sock"), [{ message: /cannot be created: .*notes\.txt is no folder$/ }]);
+  t.match(await found("unix:."), [{ message: /is a folder: name a file in it$/ }]);
+  t.same(await found("unix:made/at/start.sock"), []);
+});
