@@ -40,3 +40,25 @@ t.test("sums of former periods are not kept", async (t) => {
   for (let day = 0; day < 5; day++, state.now += 86_400_000) await sums.since(day);
   t.equal((Reflect.get(sums, "cached") as Map<number, unknown>).size, 1);
 });
+
+t.test("one query of a period runs at a time, and those who ask later share the next", async (t) => {
+  const running: PromiseWithResolvers<void>[] = [];
+  let now = 0;
+  const sums = new LedgerSums(
+    async () => {
+      const query = Promise.withResolvers<void>();
+      const place = running.push(query);
+      await query.promise;
+      return { spent: new Map([["all", place]]), positions: new Map() };
+    },
+    () => now,
+  );
+  const asked: Promise<number | undefined>[] = [];
+  for (; now < 5000; now += 500) asked.push(sums.since(1).then(({ spent }) => spent.get("all")));
+  t.equal(running.length, 1);
+  running[0]?.resolve();
+  t.same(await Promise.all(asked.slice(0, 2)), [1, 1]);
+  t.equal(running.length, 2);
+  running[1]?.resolve();
+  t.same(await Promise.all(asked.slice(2)), Array(8).fill(2));
+});
