@@ -35,7 +35,8 @@ export default function claudeCodeRouter(file: unknown, vendors: readonly KnownV
   }
   const { APIKEY, API_TIMEOUT_MS, LOG_LEVEL } = config;
   const host = nonEmptyText(config["HOST"]) ?? "127.0.0.1";
-  draft.sections["listen"] = `${host.includes(":") ? `[${host}]` : host}:${config["PORT"] ?? USUAL_PORT}`;
+  const port = String(config["PORT"] ?? USUAL_PORT);
+  draft.sections["listen"] = `${host.includes(":") ? `[${host}]` : addressPart(host)}:${addressPart(port)}`;
   if (LOG_LEVEL !== undefined) draft.sections["log"] = { level: LOG_LEVEL };
   if (typeof APIKEY === "string" && APIKEY !== "") {
     const variable = variableOf(APIKEY);
@@ -44,6 +45,7 @@ export default function claudeCodeRouter(file: unknown, vendors: readonly KnownV
     draft.sections["keys"] = { router: { key: `$${variable ?? "CCR_API_KEY"}` } };
   }
   if (Number(API_TIMEOUT_MS) > 0) draft.sections["timeouts"] = { total: `${Number(API_TIMEOUT_MS)}ms` };
+  else if (API_TIMEOUT_MS !== undefined) draft.reportLost("API_TIMEOUT_MS", "it is not written as a number above 0");
   const known = ["Providers", "providers", "Router", "HOST", "PORT", "APIKEY", "API_TIMEOUT_MS", "LOG", "LOG_LEVEL"];
   draft.reportUnknown(config, known, "");
   return draft.result();
@@ -79,4 +81,10 @@ function addAccount(
     names.set(`${vendor},${id}`, own);
   }
   draft.reportUnknown(others, [], `${path}.`, "translation needs none; what a vendor wants beyond it a plugin can do");
+}
+
+/** Returns a host or a port; a variable is written in braces, as the address goes on after it. */
+function addressPart(text: string): string {
+  const variable = variableOf(text);
+  return variable === undefined ? text : `\${${variable}}`;
 }

@@ -553,6 +553,15 @@ t.test("claude-code-router's routes keep their providers, and its address and lo
   t.match(lostAt("Providers.1.models (m)"), /it is two\/m/);
 });
 
+t.test("claude-code-router's address may contain variables, and a time that is no number is named", async (t) => {
+  const Providers = [{ name: "one", api_base_url: "https://one.example/v1", models: ["m"] }];
+  const file = { HOST: "$CCR_HOST", PORT: "$CCR_PORT", API_TIMEOUT_MS: "$CCR_TIMEOUT", Providers };
+  const env = { CCR_HOST: "127.0.0.1", CCR_PORT: "3457" };
+  const { config, lostAt } = await imported(t, "claude-code-router", JSON.stringify(file), env);
+  t.same(config.listen, { host: "127.0.0.1", port: 3457 });
+  t.equal(lostAt("API_TIMEOUT_MS"), "it is not written as a number above 0");
+});
+
 t.test("claude-code-router's routes become aliases of the models that its client requests", async (t) => {
   const { config, model, provider, lostAt, text } = await imported(
     t,
