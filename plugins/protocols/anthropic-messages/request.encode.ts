@@ -104,16 +104,18 @@ function dropSampling(body: JsonObject, conversation: Conversation, context: Enc
   }
 }
 
+const ONE_SAMPLING = "This model takes a temperature or top_p, not both";
+
 /** Current models refuse a temperature together with `top_p`. The temperature is kept, unless it is the default. [S] */
 function keepOneSampling(body: JsonObject, conversation: Conversation, context: EncodeContext): void {
-  if (body["temperature"] === undefined || body["top_p"] === undefined) return;
-  if (body["temperature"] === 1) {
-    delete body["temperature"];
-    return;
-  }
-  if (body["top_p"] !== 1)
-    context.drop(pathOfUse(conversation, "top_p"), "This model takes it or a temperature, not both");
-  delete body["top_p"];
+  const { temperature, top_p: topP } = body;
+  if (temperature === undefined || topP === undefined) return;
+  const surplus = temperature === 1 ? "temperature" : "top_p";
+  const path = pathOfUse(conversation, surplus);
+  // 1 is the default of both.
+  if (temperature === 1 || topP === 1) context.change(path, ONE_SAMPLING);
+  else context.drop(path, ONE_SAMPLING);
+  delete body[surplus];
 }
 
 /** Maximum number of cache marks per request. [D] */
