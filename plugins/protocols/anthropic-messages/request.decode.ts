@@ -121,6 +121,7 @@ function* turnsOf(body: Fields, request: IncomingRequest): Steps<Pick<Conversati
   const prefix = new PrefixKey(turns);
   // The vendor reads nothing before a compaction, which may still be in the request.
   const first = Math.max(0, messages.findLastIndex(holdsCompaction));
+  for (let i = 0; i < first; i++) body.uses.push({ feature: "cosmetic", path: `messages.${i}` });
   for (let i = first; i < messages.length; i++) {
     const turn = turnOf(objectFields(messages[i], `messages.${i}`, body.uses), request);
     const summary = i === first ? takeSummary(turn, messages[i]) : undefined;
