@@ -52,7 +52,11 @@ export async function runWebSocket(
     const admitted = chain.access(exchange);
     if (admitted) await admitted;
     if (!exchange.answer) await parts.admission.acquire(exchange);
-    const attempt = pass ? await passthroughAttempt(exchange, pass, parts) : await routeAttempt(exchange, chain, parts);
+    const attempt = exchange.answer
+      ? undefined
+      : pass
+        ? await passthroughAttempt(exchange, pass, parts)
+        : await routeAttempt(exchange, chain, parts);
     if (attempt) {
       exchange.attempts.push(attempt);
       const written = chain.send(exchange, attempt);
@@ -111,7 +115,7 @@ async function routeAttempt(
 ): Promise<Attempt | undefined> {
   checkNames(exchange);
   exchange.receive(Body.empty);
-  if (!exchange.answer) await chain.request(exchange);
+  await chain.request(exchange);
   try {
     if (!exchange.answer) await chain.route(exchange);
   } catch (thrown) {

@@ -25,13 +25,16 @@ t.test("a handshake passes the phases of a request without a body; a plugin may 
     `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true, forward: [x-more] } }
 models: { m: { targets: [a:vendor-m] }, bad: { targets: [a:x] } }
 plugins: { watch: { from: ./watch.ts } }
-paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, rewrite, usage] } }
+share: all
+paths:
+  /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, rewrite, usage] }
+  /v1/live: { pass: a, use: [auth, watch] }
 `,
     { "watch.ts": PLUGIN },
   );
   const watched = () => (globalThis as { socketsWatched?: unknown }).socketsWatched;
-  const ask = (query: string) =>
-    open(`ws://127.0.0.1:${running.port}/v1/realtime?${query}`, [], { "x-api-key": KEY, "x-more": "1" });
+  const ask = (query: string, path = "/v1/realtime") =>
+    open(`ws://127.0.0.1:${running.port}${path}?${query}`, [], { "x-api-key": KEY, "x-more": "1" });
   const seen = await ask("model=m");
   t.match(upstream.handshakes[0]?.headers, { "x-sent": "vendor-m", "x-more": "1" });
   seen.socket.close();
@@ -39,6 +42,8 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, watch, models, r
   await t.rejects(ask("model=bad"), /^500 /);
   t.same(watched(), [500, "failed"]);
   await t.rejects(ask("model=m&answer=1"), /^418 {"short":"stout"}/);
+  await t.rejects(ask("answer=1"), /^418 {"short":"stout"}/, "no model is needed for it");
+  await t.rejects(ask("answer=1", "/v1/live"), /^418 {"short":"stout"}/, "on a passthrough path too");
   t.equal(upstream.handshakes.length, 1);
 });
 
