@@ -156,9 +156,14 @@ export class FileWatch {
   }
 }
 
+/** Never throws: the check runs in a timer, where that would end the process. */
 function fileState(file: string): string {
-  const found = statSync(file, { throwIfNoEntry: false });
-  return found ? `${file} ${found.ino} ${found.size} ${found.mtimeMs}` : file;
+  try {
+    const { ino, size, mtimeMs } = statSync(file);
+    return `${file} ${ino} ${size} ${mtimeMs}`;
+  } catch (thrown) {
+    return `${file} ${(thrown as NodeJS.ErrnoException).code}`;
+  }
 }
 
 /** Returns the files of a configuration: gateway.yaml, plugin code and secrets. */

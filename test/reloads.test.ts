@@ -108,6 +108,9 @@ t.test("files are watched by their names: written, replaced, or links that chang
   await noticed(3, "another link");
   writeFileSync(join(own, "not-there"), "");
   await noticed(4, "one that was not there");
+  unlinkSync(join(own, "a"));
+  symlinkSync("a", join(own, "a"));
+  await noticed(5, "one that can no longer be read: a link to itself");
 });
 
 t.test("a configuration's sources are its file, its secrets' files and its plugins' code", async (t) => {
