@@ -61,7 +61,10 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private readonly splitter: SseSplitter | ArraySplitter | undefined;
   /** Bytes of the incomplete frame. */
   private bufferedBytes = 0;
-  private stalled: NodeJS.Timeout | undefined;
+  /** Ends the wait for a client that is slower than the upstream; undefined: nothing is waited for. */
+  private endWait: (() => void) | undefined;
+  /** Runs while a stream is read on for its usage alone. */
+  private briefly: NodeJS.Timeout | undefined;
   private over = false;
   /** The upstream's last frame. */
   private last: Frame | undefined;
@@ -206,7 +209,8 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private close(): void {
     this.over = true;
     this.exchange.activeResponse = undefined;
-    clearTimeout(this.stalled);
+    this.endWait?.();
+    clearTimeout(this.briefly);
     this.unsubscribe();
   }
 
@@ -298,11 +302,10 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   /** The client has left and a plugin wants the rest: the upstream is no longer paused. */
   drain(brief: boolean): boolean {
     if (brief && !this.lacksUsage) return false;
-    clearTimeout(this.stalled);
-    this.stalled = undefined;
+    this.endWait?.();
     if (brief) {
       this.bytesLeft = BRIEF_BYTES;
-      this.stalled = setTimeout(() => this.abort(new GatewayError("client_gone")), BRIEF_TIME);
+      this.briefly = setTimeout(() => this.abort(new GatewayError("client_gone")), BRIEF_TIME);
     }
     this.upstream.resume();
     return true;
@@ -336,18 +339,16 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
 
   /** The client is slower than the upstream: pauses the upstream until the client has caught up, or gives up. */
   private pauseUpstream(): void {
-    if (this.stalled || this.over) return;
-    this.stalled = setTimeout(
-      () =>
-        this.abort(
-          new GatewayError("client_gone", { message: `The client took no byte for ${this.writer.stalled / 1000} s.` }),
-        ),
-      this.writer.stalled,
+    if (this.endWait || this.over) return;
+    this.endWait = this.writer.awaitDrain(
+      () => {
+        this.endWait = undefined;
+        this.upstream.resume();
+      },
+      () => {
+        const message = `The client took no byte for ${this.writer.stalled / 1000} s.`;
+        this.abort(new GatewayError("client_gone", { message }));
+      },
     );
-    this.writer.onDrain(() => {
-      clearTimeout(this.stalled);
-      this.stalled = undefined;
-      if (!this.over) this.upstream.resume();
-    });
   }
 }

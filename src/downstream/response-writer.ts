@@ -59,7 +59,7 @@ export class ResponseWriter {
     this.direct = this.response.socket !== null && this.response.chunkedEncoding;
   }
 
-  /** Writes some buffers. Returns false if the caller must wait for `onDrain` before the next write. */
+  /** Writes some buffers. Returns false if the caller must wait with `awaitDrain` before the next write. */
   write(pieces: readonly Buffer[]): boolean {
     const { socket } = this.response;
     if (!this.direct || !socket) return this.queue(pieces);
@@ -110,9 +110,29 @@ export class ResponseWriter {
     });
   }
 
-  /** Runs `go` when more can be written. */
-  onDrain(go: () => void): void {
-    (this.direct && this.response.socket ? this.response.socket : this.response).once("drain", go);
+  /**
+   * Runs `onDrain` when more can be written, or `onStalled` once the client has read nothing for `stalled` milliseconds.
+   * @returns a function that ends the wait
+   */
+  awaitDrain(onDrain: () => void, onStalled: () => void): () => void {
+    const { response } = this;
+    const drained = this.direct && response.socket ? response.socket : response;
+    const end = () => {
+      drained.off("drain", drain);
+      response.off("timeout", stall).setTimeout(0);
+    };
+    const drain = () => {
+      end();
+      onDrain();
+    };
+    const stall = () => {
+      end();
+      onStalled();
+    };
+    drained.on("drain", drain);
+    // The socket's own timeout starts again while the system takes bytes of a write, and a single event may be many megabytes.
+    response.on("timeout", stall).setTimeout(this.stalled);
+    return end;
   }
 
   /**

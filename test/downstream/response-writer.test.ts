@@ -332,10 +332,11 @@ for (const [name, request, length] of [
           while (written < 64 << 20) {
             written += piece.length;
             if (output.write([piece])) continue;
-            output.onDrain(() => {
+            const drain = () => {
               drained++;
               fill();
-            });
+            };
+            output.awaitDrain(drain, () => t.fail("it has read"));
             return;
           }
           output.end();
@@ -360,6 +361,51 @@ for (const [name, request, length] of [
     t.ok(body.ended);
   });
 }
+
+for (const [name, request] of [
+  ["streamed", ASK],
+  ["streamed over HTTP/1.0", OLD],
+] as const)
+  t.test(
+    `${name}: a client that reads nothing is given up, and one that reads a large piece slowly is not`,
+    async (t) => {
+      const piece = Buffer.alloc(64 << 20);
+      const stalled = 500;
+      const seen: string[] = [];
+      const { socket } = await talk(
+        t,
+        ({ response }) => {
+          const output = new ResponseWriter(response, undefined, undefined, stalled);
+          output.head(200, [], true);
+          const wait = () =>
+            output.awaitDrain(
+              () => seen.push("drained"),
+              () => seen.push("stalled"),
+            );
+          t.notOk(output.write([piece]));
+          wait()();
+          wait();
+        },
+        request,
+      );
+      const reading = setInterval(() => socket.resume(), 5);
+      t.teardown(() => clearInterval(reading));
+      let received = 0;
+      const began = performance.now();
+      socket.on("data", ({ length }) => {
+        received += length;
+        socket.pause();
+      });
+      await new Promise((resolve) => setTimeout(resolve, 3 * stalled));
+      t.same(seen, [], `it has read ${received} bytes in ${performance.now() - began} ms`);
+      clearInterval(reading);
+      socket.pause();
+      await until(() => seen.length > 0, "the end of the wait");
+      t.same(seen, ["stalled"]);
+      await new Promise((resolve) => setTimeout(resolve, 2 * stalled));
+      t.same(seen, ["stalled"], "once");
+    },
+  );
 
 t.test("nothing is written to a closed connection", async (t) => {
   let more: boolean | undefined;
