@@ -17,8 +17,8 @@ export interface AdmissionRequest {
   readonly caller?: { readonly id: string } | undefined;
   /** The client's address; it identifies callers without a key. */
   readonly address: string;
-  /** Set while it is admitted. */
-  admitted?: boolean;
+  /** The caller for whom it counts while it is admitted: a plugin may set another one meanwhile. */
+  admittedAs?: string | undefined;
   /** Runs `listener` when the request is aborted, at once if it already has. Returns a function that unsubscribes. */
   onAbort(listener: () => void): () => void;
 }
@@ -70,7 +70,7 @@ export class Admission {
   acquire(request: AdmissionRequest): Promise<void> | undefined {
     const key = admissionKey(request);
     if (this.canAdmit(key)) {
-      this.markAdmitted(this.callerQueue(key), request);
+      this.markAdmitted(key, this.callerQueue(key), request);
       return undefined;
     }
     const { queue, wait } = this.limits;
@@ -80,9 +80,9 @@ export class Admission {
 
   /** Ends an exchange; has no effect for one that is not admitted. */
   release(request: AdmissionRequest): void {
-    if (!request.admitted) return;
-    request.admitted = false;
-    const key = admissionKey(request);
+    const { admittedAs: key } = request;
+    if (key === undefined) return;
+    request.admittedAs = undefined;
     const caller = this.callerQueue(key);
     this.active--;
     caller.active--;
@@ -122,7 +122,7 @@ export class Admission {
         reject(error);
       };
       const admit = () => {
-        this.markAdmitted(caller, request);
+        this.markAdmitted(key, caller, request);
         clearTimeout(timer);
         unsubscribe();
         resolve();
@@ -156,8 +156,8 @@ export class Admission {
     }
   }
 
-  private markAdmitted(caller: CallerQueue, request: AdmissionRequest): void {
-    request.admitted = true;
+  private markAdmitted(key: string, caller: CallerQueue, request: AdmissionRequest): void {
+    request.admittedAs = key;
     this.active++;
     caller.active++;
   }

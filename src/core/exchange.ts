@@ -244,8 +244,8 @@ export class Exchange {
   private replaceError: unknown;
   /** What plugins have thrown in `failed`, for the log: it changes nothing for the client. */
   readonly failedErrors: GatewayError[] = [];
-  /** Set while it counts among the requests that run concurrently. */
-  admitted = false;
+  /** The caller for whom it counts among the requests that run concurrently; set by the engine while it does. */
+  admittedAs: string | undefined;
   private interruptListeners: Set<() => void> | undefined;
 
   constructor(arrival: ExchangeStart) {

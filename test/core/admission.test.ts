@@ -55,6 +55,14 @@ t.test("the number of admitted requests is limited, and the next one is admitted
   t.same(await states(guests), ["in", "in", "in", "in"]);
 });
 
+t.test("a request whose caller a plugin replaces leaves the place of the caller for whom it came", async (t) => {
+  const admission = new Admission({ ...LIMITS, perKey: 1 }, "It");
+  const guest = knock(admission, "a");
+  Object.assign(guest, { caller: { id: "b" } });
+  admission.release(guest);
+  t.same(await states(["a", "b", "b"].map((id) => knock(admission, id))), ["in", "in", "waiting"]);
+});
+
 t.test("a request that leaves twice, or was never admitted, frees no slot", async (t) => {
   const admission = new Admission(LIMITS, "It");
   const guests = ["a", "b", "c", "d"].map((id) => knock(admission, id));
