@@ -249,9 +249,9 @@ function runSteps(
     }
     if (isThenable(result))
       return awaitPlugin(result, step, { exchange }).then(() =>
-        endStep(exchange, step, headersBefore) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer),
+        endStep(exchange, step, headersBefore, attempt) ? undefined : runSteps(steps, i + 1, exchange, attempt, answer),
       );
-    if (endStep(exchange, step, headersBefore)) return;
+    if (endStep(exchange, step, headersBefore, attempt)) return;
   }
 }
 
@@ -281,10 +281,11 @@ function runObserving(
  * Checks what a phase has left behind. Returns whether its plugin has responded: plugins after it do not see the request then.
  * @param headersBefore the number of entries in `replyHeaders` before the phase
  */
-function endStep(exchange: Exchange, step: Step<Run>, headersBefore: number): boolean {
+function endStep(exchange: Exchange, step: Step<Run>, headersBefore: number, attempt: Attempt | undefined): boolean {
   const { name, index, deadline, origin } = step;
   checkReplyHeaders(exchange, headersBefore, step);
   if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), origin);
+  if (attempt) checkNoAnswer(exchange, undefined, step);
   if (exchange.answer === undefined) return false;
   exchange.answerer = { name, index, deadline, origin: `${name}.answer` };
   return true;
@@ -297,6 +298,7 @@ function collectStages(
   head: Head,
   stages: Stage[],
 ): MaybePromise<Stage[]> {
+  const { answer } = exchange;
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as Step<Respond>;
     const headersBefore = exchange.replyHeaders.length;
@@ -309,11 +311,13 @@ function collectStages(
     if (isThenable(made))
       return awaitPlugin(made, step, { head, exchange }).then((stage) => {
         checkStatus(head, step);
+        checkNoAnswer(exchange, answer, step);
         checkReplyHeaders(exchange, headersBefore, step);
         if (stage) addStage(stages, stage, step, exchange, head);
         return collectStages(steps, i + 1, exchange, head, stages);
       });
     checkStatus(head, step);
+    checkNoAnswer(exchange, answer, step);
     checkReplyHeaders(exchange, headersBefore, step);
     if (made) addStage(stages, made, step, exchange, head);
   }
@@ -324,6 +328,17 @@ function collectStages(
 function checkStatus({ status }: Head, { origin }: PluginDeadline): void {
   if (!isFinalStatus(status))
     throw toPluginError(new RangeError(`An answer cannot have the status ${status}.`), origin);
+}
+
+/**
+ * Throws for an answer of a plugin when a provider has been chosen, and takes it away: the provider's answer would be recorded as the
+ * plugin's.
+ * @param before the answer before the plugin's phase
+ */
+function checkNoAnswer(exchange: Exchange, before: Exchange["answer"], { origin }: PluginDeadline): void {
+  if (exchange.answer === before) return;
+  exchange.answer = before;
+  throw toPluginError(new TypeError("A plugin answers in access, request or route, and in no later phase."), origin);
 }
 
 /**

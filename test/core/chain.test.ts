@@ -321,6 +321,20 @@ t.test("a plugin that answers ends the request phases, and only the plugins befo
   }
 });
 
+t.test("an answer in a later phase than route is the failure of that plugin, and is none", async (t) => {
+  const answers = (exchange: object) => Object.assign(exchange, { answer: { body: "{}" } });
+  for (const act of [(each: object) => void answers(each), async (each: object) => void answers(each)]) {
+    const chain = chainOf({ own: { send: act, response: act, failed: act } });
+    const exchange = started();
+    const attempt = {} as Attempt;
+    await t.rejects(async () => chain.send(exchange, attempt), { code: "plugin_failed", origin: "own.send" });
+    await t.rejects(async () => chain.response(exchange, head), { code: "plugin_failed", origin: "own.response" });
+    await chain.failed(exchange, attempt, {} as FailedAnswer);
+    t.match(exchange.failedErrors, [{ code: "plugin_failed", origin: "own.failed" }]);
+    t.match(exchange, { answer: undefined, answerer: undefined });
+  }
+});
+
 t.test("a caller with limits is refused by a chain without the plugins that enforce them", async (t) => {
   const day = { nano: 1, per: "day" } as const;
   const run = async (limits: Limits | undefined, names: readonly string[], serving?: Plugin) => {
