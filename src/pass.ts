@@ -86,6 +86,10 @@ async function forwardUnparsed(
   const outgoing = outgoingPass(exchange, attempt);
   const meter = new PassMeter(exchange, attempt, path, () => reply.gatewayHeaders(), redactor, passing, settle);
   const slot = await upstreams.slots.acquire(attempt.target.provider, exchange);
+  if (exchange.isBrokenOff) {
+    slot.release();
+    throw new GatewayError("client_gone");
+  }
   attempt.dispatched = true;
   attempt.sent = true;
   upstreams.persist();

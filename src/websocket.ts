@@ -10,7 +10,7 @@ import type { HandshakeResponse } from "./downstream/handshake.ts";
 import type { RouteMatch } from "./downstream/paths.ts";
 import { discardAnswer, pluginAnswer } from "./downstream/plugin-answer.ts";
 import { namesModel } from "./downstream/query-names.ts";
-import { Reply, type ReplyParts } from "./downstream/reply.ts";
+import { outcomeOf, Reply, type ReplyParts } from "./downstream/reply.ts";
 import { SocketMessageChecker } from "./objects/socket-message-checker.ts";
 import type { ExchangeParts } from "./pipeline.ts";
 import { addCredential } from "./upstream/address.ts";
@@ -63,7 +63,8 @@ export async function runWebSocket(
       if (written) await written;
       addCredential(attempt);
       slot = await slots.acquire(attempt.target.provider, exchange);
-      if (exchange.aborted) throw new GatewayError("client_gone");
+      // While an object's owner was looked up, or a plugin ran, the client may have left, or its key been revoked.
+      if (exchange.isBrokenOff) throw new GatewayError("client_gone");
       attempt.dispatched = true;
       attempt.sent = true;
       parts.upstreams.persist();
@@ -185,7 +186,7 @@ function setOutcome(exchange: Exchange, attempt: Attempt, { code, endedBy }: Soc
   const { interruption } = exchange;
   if (interruption && interruption.code !== "interrupted") {
     exchange.error = interruption;
-    exchange.outcome = "rejected";
+    exchange.outcome = outcomeOf(interruption, exchange);
   } else if (endedBy === "provider") {
     exchange.error = new GatewayError("upstream_truncated");
     attempt.error = exchange.error;

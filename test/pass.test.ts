@@ -1,6 +1,7 @@
 import t from "tap";
 import { asking, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
+import { until } from "./support/until.ts";
 import { httpUpstream } from "./support/upstream.ts";
 
 const PLUGIN = `
@@ -119,4 +120,30 @@ paths: { "/v1/batches/*": { pass: a } }
     t.equal((await fetch(`${url}/v1/batches/batch_1`, { headers: asking() })).status, 200);
   await gateway.stores.ledger.flush();
   t.match(await gateway.stores.ledger.sums({ by: [] }), [{ requests: 6, tokensIn: 50, tokensOut: 50 }]);
+});
+
+t.test("a request that is cancelled while the owner of an object is looked up reaches no provider", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url, gateway, log } = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [a:m] } }
+paths: { "/v1/*": { pass: a, use: [auth] } }
+`,
+  );
+  const lookedUp = Promise.withResolvers<void>();
+  const find = async (id: string) => {
+    await lookedUp.promise;
+    return [{ id, provider: "a", key: "test" }];
+  };
+  Object.assign(gateway.stores.owners, { find });
+  const asked = fetch(`${url}/v1/files/file-1`, { headers: asking() });
+  await until(() => gateway.cancel(gateway.exchanges[0]?.exchange.id ?? ""), "the exchange");
+  t.equal((await asked).status, 503);
+  lookedUp.resolve();
+  const ended = () => log.lines.find(({ message }) => message === "exchange");
+  await until(() => ended() !== undefined, "its end");
+  t.match(ended()?.fields, { outcome: "interrupted", attempts: 0 });
+  t.equal(upstream.seen.length, 0);
 });

@@ -80,6 +80,39 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, wait, models, re
   t.equal(upstream.handshakes.length, 0);
 });
 
+t.test("a socket that is cancelled is interrupted; before its handshake was sent, no provider gets that", async (t) => {
+  const upstream = await socketUpstream(t);
+  const { port, gateway, log } = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [a:m] } }
+paths: { "/v1/*": { pass: a, use: [auth] } }
+`,
+  );
+  const cancel = () => gateway.cancel(gateway.exchanges[0]?.exchange.id ?? "");
+  const lookedUp = Promise.withResolvers<void>();
+  const find = async (id: string) => {
+    await lookedUp.promise;
+    return [{ id, provider: "a", key: "test" }];
+  };
+  Object.assign(gateway.stores.owners, { find });
+  const ask = () => open(`ws://127.0.0.1:${port}/v1/files/file-1/live`, [], { "x-api-key": KEY });
+  const early = ask().catch((thrown: Error) => thrown.message);
+  await until(() => cancel(), "the exchange");
+  lookedUp.resolve();
+  t.match(await early, /^503 .*"cancelled"/);
+  t.equal(upstream.handshakes.length, 0);
+  const late = await ask();
+  cancel();
+  await late.closed;
+  const ends = () => log.lines.filter(({ message }) => message === "exchange").map(({ fields }) => fields);
+  await until(() => ends().length === 2, "both ends");
+  t.match(ends(), [
+    { outcome: "interrupted", status: 503, attempts: 0 },
+    { outcome: "interrupted", status: 101, attempts: 1 },
+  ]);
+});
+
 t.test("a client is told why a plugin's answer to its handshake could not be sent", async (t) => {
   const failing = "export default class Failing { response() { throw new Error('not this answer'); } }\n";
   const streaming = `

@@ -61,7 +61,7 @@ export const AWAITED_RESPONSE: ActiveResponse = {
  * - `rejected`: refused by the gateway or a plugin, with a status below 500; also a request in progress whose key was revoked,
  *   disabled or expired.
  * - `failed`: a fault of the gateway or a plugin.
- * - `interrupted`: the gateway stopped and could not wait for its end.
+ * - `interrupted`: the gateway stopped and could not wait for its end, or an operator cancelled it.
  */
 export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed" | "interrupted";
 

@@ -267,7 +267,8 @@ const retryAfterLines = (seconds: number): string[] => [
   String(Math.ceil(seconds * 1000)),
 ];
 
-function outcomeOf(error: GatewayError, exchange: Exchange): Exchange["outcome"] {
+/** Returns how an exchange has ended that an error ends. */
+export function outcomeOf(error: GatewayError, exchange: Exchange): Exchange["outcome"] {
   if (error.code === "client_gone" || exchange.aborted) return "aborted";
   if (error.code === "interrupted" || error.code === "cancelled") return "interrupted";
   if (error.code.startsWith("upstream_")) return "upstream_error";
