@@ -1,4 +1,4 @@
-import { CLOSE_ARRAY, COLON, COMMA, CR, LF, OPEN_ARRAY, SPACE } from "./grammar.ts";
+import { CLOSE_ARRAY, COLON, COMMA, CR, findByte, LF, OPEN_ARRAY, SPACE } from "./grammar.ts";
 import { containsWord, mayContain } from "./may-contain.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
 import { parseJson } from "./values.ts";
@@ -141,12 +141,13 @@ function readEvent(
 ): { event: string | undefined; text: string | undefined } {
   let event: string | undefined;
   let text: string | undefined;
-  let nextCr = -2;
+  let nextCr = -1;
+  let nextLf = -1;
   for (let lineStart = bomLength; lineStart < bytes.length; ) {
-    if (nextCr !== -1 && nextCr < lineStart) nextCr = bytes.indexOf(CR, lineStart);
-    let end = bytes.indexOf(LF, lineStart);
-    if (end < 0) end = bytes.length;
-    if (nextCr >= 0 && nextCr < end) end = nextCr;
+    // Each is searched again only when it has been passed: a stream may have only one of them.
+    if (nextCr < lineStart) nextCr = findByte(bytes, CR, lineStart);
+    if (nextLf < lineStart) nextLf = findByte(bytes, LF, lineStart);
+    const end = Math.min(nextCr, nextLf);
     const value = valueAt(bytes, lineStart, end, TEXT);
     if (value >= 0) {
       const line = bytes.toString("utf8", value, end);

@@ -31,6 +31,20 @@ t.test("data is parsed once, on demand, and undefined when it is not JSON", asyn
   t.strictSame(event('data: {"a":\ndata: 1}\n\n').json(), { a: 1 });
 });
 
+t.test("an event is searched once for each line end, whichever its lines have", async (t) => {
+  for (const lineEnd of ["\n", "\r", "\r\n"]) {
+    const bytes = Buffer.from(`data: 1${lineEnd}`.repeat(500) + lineEnd);
+    let searched = 0;
+    bytes.indexOf = (byte: unknown, from: unknown) => {
+      const found = Buffer.from(bytes).indexOf(byte as number, from as number);
+      searched += (found < 0 ? bytes.length : found) - (from as number);
+      return found;
+    };
+    t.equal(new Frame("event", bytes).text, Array(500).fill("1").join("\n"));
+    t.ok(searched <= 2 * bytes.length, `${JSON.stringify(lineEnd)}: ${searched} of ${bytes.length} bytes`);
+  }
+});
+
 t.test("an element is read without what is around it", async (t) => {
   t.equal(element('[{"a":1}'), '{"a":1}');
   t.equal(element('\n,\r\n{"a":[1]}\n'), '{"a":[1]}');
