@@ -1,7 +1,7 @@
 import { Body, invalidFormError, invalidJsonError } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { RequestFiles } from "../core/object-members.ts";
-import { OPEN_ARRAY, OPEN_OBJECT } from "../wire/grammar.ts";
+import { EQUALS, OPEN_ARRAY, OPEN_OBJECT } from "../wire/grammar.ts";
 import { JsonError, type Scan, Scanner, type ScannerOptions } from "../wire/json.ts";
 import { FormError, type FormPart, FormScanner, parseBoundary, type ValueReceiver } from "../wire/multipart.ts";
 import { FormValueFinder } from "./form-value-finder.ts";
@@ -110,6 +110,8 @@ class JsonReferenceFinder implements BodyReferenceFinder {
   private readonly scanner = new Scanner({ maxKeys: UNLIMITED });
   /** It may be a file that begins like JSON. */
   private readonly file: boolean;
+  /** Its content type is that of a form, which servers may read in JSON too: `["&file_id=file-1&"]` has a field with a value. */
+  private readonly mayBeForm: boolean;
   private length = 0;
   private state: "unknown" | "json" | "other" = "unknown";
   private reported = false;
@@ -125,12 +127,15 @@ class JsonReferenceFinder implements BodyReferenceFinder {
   ) {
     const isFile = FILE.test(type) || (allowed === "any" && MULTIPART.test(type));
     this.file = allowed === "piece" || (allowed !== "json" && isFile);
+    this.mayBeForm = allowed !== "piece" && URL_ENCODED.test(type);
   }
 
   push(bytes: Buffer): readonly ObjectReference[] {
     if (this.state === "other") return NO_REFERENCES;
     const known = this.state === "json";
     if (!known) this.detectKind(bytes);
+    if (this.mayBeForm && bytes.includes(EQUALS))
+      throw new GatewayError("unsupported_media_type", { hint: "Send JSON with content-type: application/json." });
     this.length += bytes.length;
     if (this.length > this.limit) {
       if (this.allowed !== "piece") throw new GatewayError("body_too_large");
@@ -176,7 +181,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
     if (this.state === "json" && this.allowed !== "piece" && OTHER_CHARSET.test(this.type))
       throw new GatewayError("unsupported_media_type", { hint: "Send JSON in UTF-8." });
     if (this.state === "json") return;
-    if (URL_ENCODED.test(this.type)) throw new GatewayError("unsupported_media_type");
+    if (this.mayBeForm) throw new GatewayError("unsupported_media_type");
     if (!this.file && this.allowed !== "any")
       throw new GatewayError("unsupported_media_type", {
         message: `Only JSON can be checked for objects of other keys ${this.allowed === "json" ? "here" : "in this content type"}.`,

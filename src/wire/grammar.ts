@@ -41,6 +41,7 @@ export const EXPECTED_TEXTS = [
 
 export const COMMA = 44;
 export const COLON = 58;
+export const EQUALS = 61;
 export const OPEN_ARRAY = 91;
 export const CLOSE_ARRAY = 93;
 export const LOWER_U = 117;

@@ -109,8 +109,8 @@ async function begin(url: string, key: string, path = "/upload/v1beta/files") {
 }
 
 /** Sends the last piece of an upload, as some of the vendor's SDKs do without a key. */
-async function finish(address: URL, key?: string) {
-  const headers = { ...(key && { "x-goog-api-key": key }), "x-goog-upload-command": "upload, finalize" };
+async function finish(address: URL, key?: string, more?: Record<string, string>) {
+  const headers = { ...(key && { "x-goog-api-key": key }), "x-goog-upload-command": "upload, finalize", ...more };
   const { status } = await fetch(address, { method: "POST", headers, body: "bytes" });
   return status;
 }
@@ -126,6 +126,13 @@ t.test("an upload belongs to the key that began it", async (t) => {
   t.equal(await finish(twice, THEIRS), 404, "a second name beside the one that the ticket is for");
   t.equal(upstream.seen.length, seen);
   t.equal(await finish(address, MINE), 200);
+});
+
+t.test("a chunk may have the content type that curl gives to every body", async (t) => {
+  const { upstream, url } = await uploading(t);
+  const curl = { "content-type": "application/x-www-form-urlencoded" };
+  t.equal(await finish(await begin(url, MINE), MINE, curl), 200);
+  t.equal(`${upstream.seen.at(-1)?.body}`, "bytes");
 });
 
 t.test("a chunk that comes without a key is sent for the key that began the upload", async (t) => {

@@ -52,6 +52,8 @@ t.test(
       ["application/octet-stream", `{"a":"${"x".repeat(LIMIT)}"}`, "body_too_large"],
       ["application/x-www-form-urlencoded", "file_id=file-1", "unsupported_media_type"],
       ["application/x-www-form-urlencoded", json, "input_file_id=file-1"],
+      ["application/x-www-form-urlencoded", '["&input_file_id=file-1&"]', "unsupported_media_type"],
+      ["application/x-www-form-urlencoded", ' {"a=b":1}', "unsupported_media_type"],
       ["multipart/form-data; boundary=b", form('name="file_id"', "file-1"), "file_id=file-1"],
       ["multipart/form-data; boundary=b", form('name="a[0].container[id]"', "cntr_1"), "a[0].container[id]=cntr_1"],
       ["multipart/form-data; boundary=b", form('name="container[type]"', "auto"), ""],
@@ -112,6 +114,12 @@ t.test("a body that is neither JSON, a form nor a file is refused, as its vendor
       t.equal(named(type, "file-1", step, "any"), "", `${type} where anything may be sent`);
       t.equal(named(type, "", step), "", type);
     }
+});
+
+t.test("a piece of an upload may have the content type that curl gives to all bodies", async (t) => {
+  for (const text of ["%PDF-1.7 a=b", "[a=b]", '{"a=b":1}'])
+    for (const step of [1, 5, 10_000])
+      t.equal(named("application/x-www-form-urlencoded", text, step, "piece"), "", text);
 });
 
 t.test("JSON in a character set in which names may be others is refused", async (t) => {
