@@ -290,9 +290,12 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
    * Ends the attempt with an error. Bytes that arrived before a provider broke off are still delivered; an error of the
    * gateway's own, like a timeout, discards them.
    */
-  private fail(error: GatewayError): void {
+  private fail(thrown: GatewayError): void {
     if (this.ended) return;
     const { progress } = this;
+    // The provider may have worked on the request that is repeated.
+    const isBroken = this.repeated && thrown.code === "upstream_unreachable";
+    const error = isBroken ? new GatewayError("upstream_failed", { cause: thrown.cause }) : thrown;
     this.finish(error);
     if (progress !== "answering") {
       this.reject(error);

@@ -98,6 +98,8 @@ export class RetryPlan {
   private retries = 0;
   /** Number of refused credentials at each target. */
   private readonly refusals = new Map<Target, number>();
+  /** Whether a provider has broken off, and may have worked on the request: no other one gets it then. */
+  private hasBrokenOff = false;
   /** Whether a target in cooldown has been tried: that is done once per request. */
   private triedCoolingDown = false;
 
@@ -138,6 +140,7 @@ export class RetryPlan {
         return this.takeFromBudget(this.untriedTarget((each) => this.usable(each))) ?? this.coolingDownTarget();
       case "broken":
         if (isRepeatable(exchange)) return this.otherOrSameTarget(target, wait);
+        this.hasBrokenOff = true;
         return target.provider.idempotency === undefined ? undefined : this.sameTarget(target, wait, true);
     }
   }
@@ -193,6 +196,7 @@ export class RetryPlan {
 
   /** Returns the best untried target, preferably one whose provider has a free slot. */
   private untriedTarget(isAllowed: (target: Target) => boolean): NextAttempt | undefined {
+    if (this.hasBrokenOff) return undefined;
     const remaining = this.targets.filter(
       (candidate) => !this.tried.has(candidate) && this.hasTime(candidate) && isAllowed(candidate),
     );

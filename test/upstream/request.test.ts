@@ -280,6 +280,26 @@ t.test("on a reused connection that turns out closed only a repeatable request i
   }
 });
 
+t.test("a request that was to be repeated has reached its provider, also where that accepts no connection", async (t) => {
+  for (const [again, code] of [
+    [(done: (error: Error) => void) => done(Object.assign(new Error(), { code: "ECONNREFUSED" })), "ECONNREFUSED"],
+    [() => {}, "connect_timeout"],
+  ] as const) {
+    let lookups = 0;
+    const lookup: LookupFunction = (_name, _options, done) => {
+      if (lookups++ === 0) done(null, [{ address: "127.0.0.1", family: 4 }]);
+      else again((error) => done(error, []));
+    };
+    const script: Script = (socket, { nth }) => (nth === 1 ? socket.write(OK) : socket.resetAndDestroy());
+    const { upstream, proxy } = await proxied(t, script, { lookup });
+    const origin = new URL(`http://provider.test:${upstream.origin.port}`);
+    const send = () => proxy.send(outgoing(origin, { repeatable: true, timeouts: limits({ connect: 200 }) }), client());
+    await whole(await send());
+    t.match(await failed(send()), { code: "upstream_failed", cause: { code } }, code);
+    t.equal(lookups, 2);
+  }
+});
+
 t.test("unexpected interim responses are skipped", async (t) => {
   const { upstream, proxy } = await proxied(t, (socket) => {
     for (const piece of ["HTTP/1.1 100 Continue\r\n\r", "\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", OK])

@@ -350,6 +350,28 @@ t.test("a target at rest is called once for a request, within the budget", async
   t.equal((await chat(none)).status, 500);
 });
 
+t.test("a request that its provider may have worked on reaches no other one, whatever comes of its repetition", async (t) => {
+  const other = await provider(t, ok);
+  const brokenOff: Script = (socket) => socket.resetAndDestroy();
+  for (const [answers, status] of [
+    [[brokenOff, failing(503)], 503],
+    [[brokenOff, failing(401)], 401],
+  ] as const) {
+    const one = await provider(t, ...answers);
+    const running = await gateway(t, [one, other], { provider: ", idempotency: Idempotency-Key" });
+    t.equal((await chat(running)).status, status);
+    t.equal(one.seen.length, answers.length);
+  }
+  const gone = await provider(t, ok, (socket) => {
+    void gone.upstream.close();
+    socket.resetAndDestroy();
+  });
+  const running = await gateway(t, [gone, other], { provider: ", idempotency: Idempotency-Key" });
+  await chat(running);
+  t.equal((await chat(running)).status, 502);
+  t.equal(other.seen.length, 0);
+});
+
 t.test("a provider that supports idempotency keys gets an interrupted request again, with the same one", async (t) => {
   const dying: Script = (socket) => socket.destroy();
   const one = await provider(t, dying, ok);
