@@ -280,7 +280,7 @@ t.test("on a reused connection that turns out closed only a repeatable request i
   }
 });
 
-t.test("a request that was to be repeated has reached its provider, also where that accepts no connection", async (t) => {
+t.test("a request that was to be repeated has reached its provider, also where that takes no connection", async (t) => {
   for (const [again, code] of [
     [(done: (error: Error) => void) => done(Object.assign(new Error(), { code: "ECONNREFUSED" })), "ECONNREFUSED"],
     [() => {}, "connect_timeout"],

@@ -350,7 +350,7 @@ t.test("a target at rest is called once for a request, within the budget", async
   t.equal((await chat(none)).status, 500);
 });
 
-t.test("a request that its provider may have worked on reaches no other one, whatever comes of its repetition", async (t) => {
+t.test("a request that its provider may have worked on reaches no other one", async (t) => {
   const other = await provider(t, ok);
   const brokenOff: Script = (socket) => socket.resetAndDestroy();
   for (const [answers, status] of [
