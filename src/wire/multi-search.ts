@@ -47,8 +47,10 @@ export class MultiSearch {
     let tail: Buffer | undefined;
     for (const piece of pieces) {
       if (this.occursInPiece(piece)) return true;
-      if (tail && this.occursInPiece(Buffer.concat([tail, piece.subarray(0, overlap)]))) return true;
-      tail = tail ? Buffer.concat([tail, piece]).subarray(-overlap) : piece.subarray(-overlap);
+      // Copies the seam, not the piece: bodies are large.
+      const seam = tail && Buffer.concat([tail, piece.subarray(0, overlap)]);
+      if (seam && this.occursInPiece(seam)) return true;
+      tail = (seam && piece.length < overlap ? seam : piece).subarray(-overlap);
     }
     return false;
   }

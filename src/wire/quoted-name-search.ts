@@ -2,8 +2,8 @@ import { letterVariants } from "./any-case.ts";
 import { BACKSLASH, QUOTE } from "./grammar.ts";
 
 const BYTES = 256;
-/** The rest of the beginning of an escape that may stand for a letter. */
-const ESCAPE = "u00";
+/** The beginnings, behind the backslash, of escapes that may stand for a letter, or for one that folds to an ASCII letter. */
+const ESCAPES = ["u00", "u017", "u212"];
 const FOUND = -1;
 
 /**
@@ -20,7 +20,8 @@ export class QuotedNameSearch {
     this.addState();
     const [afterQuote, afterBackslash] = [this.addState(), this.addState()];
     for (const name of names) this.addPath(afterQuote, [...name], QUOTE);
-    this.addPath(afterBackslash, [...ESCAPE.slice(0, -1)], ESCAPE.charCodeAt(ESCAPE.length - 1));
+    for (const start of ESCAPES)
+      this.addPath(afterBackslash, [...start.slice(0, -1)], start.charCodeAt(start.length - 1));
     for (const row of this.rows) {
       if (row[QUOTE] !== FOUND) row[QUOTE] = afterQuote;
       row[BACKSLASH] = afterBackslash;

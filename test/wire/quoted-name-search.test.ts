@@ -15,7 +15,8 @@ t.test(
 );
 
 t.test("an escape that may stand for a letter is found, and no other one", async (t) => {
-  for (const text of ['"mo\\u0064el"', "\\u00", "\\\\u0041", "\\u0\\u00"]) t.ok(occurs(text), text);
+  for (const text of ['"mo\\u0064el"', "\\u00", "\\\\u0041", "\\u0\\u00", '"ta\\u017fk_id"', '"tas\\u212A_id"'])
+    t.ok(occurs(text), text);
   for (const text of ["\\u0", "\\u20ac", "u0041", '\\n"', "\\u0 0"]) t.notOk(occurs(text), text);
 });
 
