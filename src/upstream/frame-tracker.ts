@@ -119,10 +119,10 @@ export class FrameTracker {
   }
 }
 
-/** Redacts the reason in a server's close frame; an invalid frame keeps only its code. */
+/** Redacts the reason in a server's close frame; an invalid frame keeps only its code, if it has one. */
 export function redactCloseFrame(frame: Buffer, redactor: Redactor): Buffer {
   const size = frame[1] as number;
-  if (size < 2) return frame.subarray(0, 2);
+  if (size < 2) return Buffer.from([0x88, 0]);
   const code = frame.readUInt16BE(2);
   if (size > 125) return closeFrame(code, false);
   const reason = redactor.bytes(frame.subarray(4, 2 + size));

@@ -143,7 +143,11 @@ t.test("secrets are removed from a close frame's reason, and nothing else", asyn
   t.same(redactCloseFrame(frame("no: a-credential-0123456789!"), redactor), frame("no: ***!"));
   for (const reason of ["", "fare well, ü", "x".repeat(123)])
     t.same(redactCloseFrame(frame(reason), redactor), frame(reason));
-  t.same(redactCloseFrame(Buffer.from([0x88, 0]), redactor), Buffer.from([0x88, 0]));
+  for (const half of [
+    [0x88, 0],
+    [0x88, 1, 3],
+  ])
+    t.same(redactCloseFrame(Buffer.from(half), redactor), Buffer.from([0x88, 0]), "whole, though it has no code");
   const masked = Buffer.concat([Buffer.from([0x88, 0x84, 0x0f, 0xa1, 0, 0]), Buffer.alloc(4)]);
   t.same(redactCloseFrame(masked, redactor), closeFrame(0x0fa1, false), "servers do not mask");
 });
