@@ -11,7 +11,7 @@ import type { Redactor } from "../core/redactor.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
-import { HeaderList, withLength } from "../wire/headers.ts";
+import { HeaderList, isEventStream, withLength } from "../wire/headers.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
 import {
@@ -498,7 +498,7 @@ function remainingTimeouts(timeouts: Timeouts, exchange: Exchange): Timeouts {
 
 /** Returns how the body of a response is framed. */
 export function framingOf(status: number, type: string | undefined, operation: Operation): Head["framing"] {
-  if (type?.startsWith("text/event-stream")) return "sse";
+  if (isEventStream(type)) return "sse";
   const array = operation.framing === "array" && operation.streams === true;
-  return array && status === 200 && type?.startsWith("application/json") ? "array" : undefined;
+  return array && status === 200 && /^application\/json\b/i.test(type ?? "") ? "array" : undefined;
 }

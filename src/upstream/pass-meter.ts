@@ -7,7 +7,7 @@ import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { StreamUsage } from "../core/stream-usage.ts";
 import type { PassThroughObjects } from "../objects/pass-through-objects.ts";
-import { HeaderList, headerObject } from "../wire/headers.ts";
+import { HeaderList, headerObject, isEventStream } from "../wire/headers.ts";
 import { setShouldRetry } from "./allow-list.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
@@ -15,7 +15,7 @@ import { preventRendering } from "./prevent-rendering.ts";
 import { addCredentialNotice, recordErrorMessage, recordHead } from "./provider-message.ts";
 import { rewriteAddresses } from "./rewrite-addresses.ts";
 
-const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/i;
 
 /**
  * Records a pass-through exchange: status, bytes of both directions, times, and the tokens that JSON or events of the response
@@ -68,7 +68,7 @@ export class PassMeter implements PassObserver {
     path.rewriteAddressHeaders(headers, exchange);
     recordHead(exchange, attempt, status, received, this.redactor);
     this.refused = status === 401;
-    exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
+    exchange.streaming = isEventStream(headers.get("content-type"));
     setShouldRetry(status, headers);
     // These two have no body for it to describe (RFC 9110 §8.6).
     if (status === 204 || status === 304) headers.delete("content-length");

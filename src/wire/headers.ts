@@ -116,6 +116,9 @@ export class HeaderList {
   }
 }
 
+/** Reports whether a content type is that of an event stream, in any case (RFC 9110 §8.3.1). */
+export const isEventStream = (type: string | undefined): boolean => /^text\/event-stream\b/i.test(type ?? "");
+
 /** Returns the values of every line of that lower-case name. */
 export const headerValues = (headers: HeaderList, name: string): string[] =>
   Array.from(headers.entries()).flatMap(([key, value]) => (key === name ? [value] : []));

@@ -42,6 +42,17 @@ t.test("429, 5xx and a refused connection lead to the next target before the fir
   t.equal(entry?.target, "p3:vendor/m 3");
 });
 
+t.test("a stream is one in whatever case its content type is", async (t) => {
+  const stream = 'data: {"id":"c","choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n';
+  for (const type of ["Text/Event-Stream", "text/event-stream;charset=UTF-8"]) {
+    const upstream = await httpUpstream((_, reply) => reply.writeHead(200, { "content-type": type }).end(stream));
+    t.teardown(() => upstream.close());
+    const running = await gateway(t, [upstream]);
+    const response = await chat(running, {}, '{"model":"m","stream":true}');
+    t.same([response.status, await response.text()], [200, stream], type);
+  }
+});
+
 t.test("a suspended target is probed by one request, however long plugins wait before they send", async (t) => {
   let isProbed = false;
   const failing = await httpUpstream(async (_, reply) => {
