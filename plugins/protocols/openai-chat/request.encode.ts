@@ -91,7 +91,9 @@ class ChatMessageWriter {
     if (attached.length > 0) this.messages.push({ role: "user", content: attached });
     for (const turn of turns) {
       const content = this.content(turn.parts, turn.role !== "user");
-      if (content.length > 0) this.messages.push({ role: turn.role, ...nameMember(turn), ...contentMember(content) });
+      // Only OpenAI has the role of developers, and takes that of the system for it. Others refuse it, or ignore the message. [D]
+      const role = turn.role === "developer" ? "system" : turn.role;
+      if (content.length > 0) this.messages.push({ role, ...nameMember(turn), ...contentMember(content) });
     }
   }
 

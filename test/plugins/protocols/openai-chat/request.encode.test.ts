@@ -59,7 +59,7 @@ t.test("a stream always requests its usage", async (t) => {
   t.match(write({ stream: true }).body, { stream: true, stream_options: { include_usage: true } });
 });
 
-t.test("system and developer messages keep their positions, and their blocks stay separate", async (t) => {
+t.test("system and developer messages are the system's, in their positions, and their blocks stay separate", async (t) => {
   t.same(messages(turn("system", text("a"), text("b")), turn("user", text("c")), turn("developer", text("d"))), [
     {
       role: "system",
@@ -69,7 +69,7 @@ t.test("system and developer messages keep their positions, and their blocks sta
       ],
     },
     { role: "user", content: "c" },
-    { role: "developer", content: "d" },
+    { role: "system", content: "d" },
   ]);
 });
 
