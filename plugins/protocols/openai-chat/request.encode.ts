@@ -26,6 +26,7 @@ import {
 import { cacheBreakpoint, checkPrefill, errorResultText, strictOf } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
+import { takesFreeText } from "./support.models.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
@@ -170,9 +171,9 @@ class ChatMessageWriter {
   }
 
   private call(call: ToolCall): JsonObject {
-    const name = fitChatToolName(call.name, call.namespace, this.context);
-    const kind = call.custom ? "custom" : "function";
-    const input = call.custom ? { input: call.arguments } : { arguments: call.arguments || "{}" };
+    const name = fitChatToolName(call, this.context);
+    const kind = call.custom && takesFreeText(this.context) ? "custom" : "function";
+    const input = kind === "custom" ? { input: call.arguments } : { arguments: argumentsOf(call) };
     return { id: safeId(call.id, "keep"), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
   }
 
@@ -209,6 +210,10 @@ class ChatMessageWriter {
     return mediaPart(media, this.context);
   }
 }
+
+/** Returns a function's arguments; of a tool of free text that is sent as a function, the object that holds the text. */
+const argumentsOf = (call: ToolCall): string =>
+  call.custom ? JSON.stringify({ input: call.arguments }) : call.arguments || "{}";
 
 /** Returns the vendor's opaque state on a call. */
 function stateOn({ opaque }: ToolCall): JsonObject {
@@ -342,15 +347,30 @@ function toolOf(
   context: EncodeContext,
 ): JsonObject {
   if (tool.kind === "server") return tool.json as JsonObject;
-  const name = fitChatToolName(tool.name, tool.namespace, context);
+  const name = fitChatToolName({ ...tool, custom: tool.kind === "custom" }, context);
   const { description } = tool;
   if (tool.kind === "custom") {
+    if (!takesFreeText(context)) return functionOfCustom(tool, name, context);
     const format = tool.grammar === undefined ? undefined : formatOfGrammar(tool.grammar);
     return { type: "custom", custom: { name, ...dropUndefined({ description, format }) } };
   }
   const parameters = tool.parameters && objectParameters(tool.parameters);
   const strict = strictOf(tool, conversation, context);
   return { type: "function", function: { name, ...dropUndefined({ description, parameters, strict }) } };
+}
+
+/** Encodes a tool that takes free text as a function of one string. The engine unwraps the string in the response. */
+function functionOfCustom(tool: Tool & { kind: "custom" }, name: string, context: EncodeContext): JsonObject {
+  const grammar = asObject(tool.grammar);
+  const { definition } = asObject(grammar?.["grammar"]) ?? grammar ?? {};
+  if (definition !== undefined) context.change(tool.at, "the grammar is described to the model, not enforced");
+  const parameters = {
+    type: "object",
+    properties: { input: dropUndefined({ type: "string", description: definition }) },
+    required: ["input"],
+    additionalProperties: false,
+  };
+  return { type: "function", function: { name, ...dropUndefined({ description: tool.description }), parameters } };
 }
 
 /** Nests a grammar's members, which are flat in Responses. */

@@ -15,6 +15,7 @@ import {
   type ToolChoice,
 } from "model-gateway/protocol";
 import { fitName } from "../openai/request.encode.ts";
+import { takesFreeText } from "./support.models.ts";
 import { LEGACY_CALL } from "./wire.ts";
 
 /** The tool choice, decoded and encoded after the tools. The vendor's own tools have no name in Chat. */
@@ -142,15 +143,27 @@ function ownTools({ tools }: Conversation): Map<string, Tool> {
 
 /** Returns a tool's entry in a choice. */
 function toolReference(name: string, tool: Tool | undefined, context: EncodeContext, custom?: boolean): JsonObject {
-  const kind = custom || tool?.kind === "custom" ? "custom" : "function";
+  const isCustom = custom || tool?.kind === "custom";
+  const kind = isCustom && takesFreeText(context) ? "custom" : "function";
   const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
-  return { type: kind, [kind]: { name: fitChatToolName(name, namespace, context) } };
+  return { type: kind, [kind]: { name: fitChatToolName({ name, namespace, custom: isCustom }, context) } };
 }
 
-/** Returns a tool's name in Chat; a namespace becomes its prefix. */
-export function fitChatToolName(name: string, namespace: string | undefined, context: EncodeContext): string {
-  if (namespace === undefined) return fitName(name, context.names);
-  const fitted = fitName(`${namespace}__${name}`, context.names);
-  context.names.mark(fitted, { name, namespace });
+/**
+ * Returns a tool's name in Chat; a namespace becomes its prefix. A tool of free text that is sent as a function is recorded, so that
+ * its calls are converted back.
+ */
+export function fitChatToolName(
+  { name, namespace, custom }: { name: string; namespace?: string | undefined; custom?: boolean | undefined },
+  context: EncodeContext,
+): string {
+  const fitted = fitName(namespace === undefined ? name : `${namespace}__${name}`, context.names);
+  const isFunction = custom && !takesFreeText(context);
+  if (namespace !== undefined || isFunction)
+    context.names.mark(fitted, {
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(isFunction ? { custom: true } : {}),
+    });
   return fitted;
 }

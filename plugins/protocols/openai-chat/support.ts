@@ -38,7 +38,10 @@ export const support: SupportTable = {
   image_out: ["mapped", "as `modalities` and `image_config`; the vendor checks them"],
   tools: "mapped",
   tools_strict: ["mapped", "left out for a schema of another vendor's client that cannot be enforced, declared"],
-  tools_custom: "mapped",
+  tools_custom: [
+    "mapped",
+    "for OpenAI's models from GPT-5 on; for others as a function with one string, undone in the answer; a grammar is described to the model then, not enforced",
+  ],
   tools_namespace: ["mapped", "as `namespace__name`, undone in the answer"],
   web_search: [
     "mapped",

@@ -46,11 +46,11 @@ export interface Losses {
 }
 
 /** Terms that write down what is lost, and names that stay. */
-export function terms(facts: Facts = {}): EncodeContext & { losses: Losses } {
+export function terms(facts: Facts = {}, model = "vendor-model"): EncodeContext & { losses: Losses } {
   const losses: Losses = { dropped: [], changed: [] };
   return {
     client: "another",
-    model: "vendor-model",
+    model,
     facts,
     names: { sanitize: (name) => name, restore: (name) => name, mark: () => undefined, original: (name) => ({ name }) },
     nested: new NestedJson(),

@@ -15,8 +15,8 @@ const { request } = openaiChat.translation as Translation;
 type Body = Record<string, unknown> & { messages: Record<string, unknown>[] };
 
 /** What a conversation of another protocol's client becomes. */
-function write(more: Partial<Conversation>, facts: Facts = {}, names?: ToolNames) {
-  const to = terms(facts);
+function write(more: Partial<Conversation>, facts: Facts = {}, names?: ToolNames, model?: string) {
+  const to = terms(facts, model);
   const conversation: Conversation = {
     protocol: "another",
     task: "generate",
@@ -59,19 +59,22 @@ t.test("a stream always requests its usage", async (t) => {
   t.match(write({ stream: true }).body, { stream: true, stream_options: { include_usage: true } });
 });
 
-t.test("system and developer messages are the system's, in their positions, and their blocks stay separate", async (t) => {
-  t.same(messages(turn("system", text("a"), text("b")), turn("user", text("c")), turn("developer", text("d"))), [
-    {
-      role: "system",
-      content: [
-        { type: "text", text: "a" },
-        { type: "text", text: "b" },
-      ],
-    },
-    { role: "user", content: "c" },
-    { role: "system", content: "d" },
-  ]);
-});
+t.test(
+  "system and developer messages are the system's, in their positions, and their blocks stay separate",
+  async (t) => {
+    t.same(messages(turn("system", text("a"), text("b")), turn("user", text("c")), turn("developer", text("d"))), [
+      {
+        role: "system",
+        content: [
+          { type: "text", text: "a" },
+          { type: "text", text: "b" },
+        ],
+      },
+      { role: "user", content: "c" },
+      { role: "system", content: "d" },
+    ]);
+  },
+);
 
 t.test("cache marks are breakpoints on the same parts", async (t) => {
   const system = turn("system", text("a", { cache: {} }), text("b", { cache: { ttl: "1h" } }));
@@ -200,12 +203,39 @@ t.test("arguments are written unchanged; missing ones are an empty object", asyn
   ]);
 });
 
-t.test("custom tools are sent unchanged", async (t) => {
-  const grammar = { type: "grammar", syntax: "lark", definition: "start: /a/" };
-  const { body } = write({
-    tools: [{ kind: "custom", name: "exec", description: "d", grammar, at: "tools.0" }],
-    turns: [turn("assistant", call("x", { name: "exec", custom: true, arguments: "ls" }))],
-  });
+const CUSTOM = {
+  tools: [
+    {
+      kind: "custom",
+      ...{ name: "exec", description: "d", at: "tools.0" },
+      grammar: { type: "grammar", syntax: "lark", definition: "start: /a/" },
+    },
+  ],
+  turns: [turn("assistant", call("x", { name: "exec", custom: true, arguments: "ls" }))],
+} satisfies Partial<Conversation>;
+
+t.test("tools of free text are functions of one string for models that may know only functions", async (t) => {
+  for (const model of ["deepseek-chat", "openai/gpt-5", "gpt-4o", "gpt-oss-120b"]) {
+    const names = new ToolNames();
+    const { body, losses } = write({ ...CUSTOM, toolChoice: { mode: "named", name: "exec" } }, {}, names, model);
+    const input = { type: "string", description: "start: /a/" };
+    const parameters = { type: "object", properties: { input }, required: ["input"], additionalProperties: false };
+    t.same(body["tools"], [{ type: "function", function: { name: "exec", description: "d", parameters } }], model);
+    t.same(body["tool_choice"], { type: "function", function: { name: "exec" } });
+    t.match(body.messages[0]?.["tool_calls"], [
+      { type: "function", function: { name: "exec", arguments: '{"input":"ls"}' } },
+    ]);
+    t.same(losses.changed, ["tools.0"], "the grammar");
+    t.same(names.original("exec"), { name: "exec", custom: true });
+  }
+  const names = new ToolNames();
+  const tools: Conversation["tools"] = [{ kind: "custom", name: "exec", namespace: "functions", at: "tools.0" }];
+  t.same(write({ tools }, {}, names).losses.changed, []);
+  t.same(names.original("functions__exec"), { name: "exec", namespace: "functions", custom: true });
+});
+
+t.test("custom tools are sent unchanged to models that take them", async (t) => {
+  const { body } = write(CUSTOM, {}, undefined, "gpt-5.6");
   t.same(body["tools"], [
     {
       type: "custom",
@@ -242,7 +272,7 @@ t.test("every choice among tools is written", async (t) => {
     { kind: "custom", name: "two", at: "1" },
   ];
   const choice = (toolChoice: Conversation["toolChoice"]) =>
-    write({ tools, ...(toolChoice ? { toolChoice } : {}) }).body["tool_choice"];
+    write({ tools, ...(toolChoice ? { toolChoice } : {}) }, {}, undefined, "gpt-5.6").body["tool_choice"];
   t.equal(choice({ mode: "required" }), "required");
   t.same(choice({ mode: "named", name: "two" }), { type: "custom", custom: { name: "two" } });
   t.same(choice({ mode: "allowed", required: true, names: ["one", "two"] }), {
