@@ -151,7 +151,8 @@ class Declared {
 
   /**
    * Whether the loss of a point is declared. What is said and what tools there are may change their form when that is
-   * declared, but not go: but for the tools that may not be called, where a choice among some has to be told so.
+   * declared, but not go: but for a search where the model has none, and for the tools that may not be called, where a choice
+   * among some has to be told so.
    */
   covers(point: Point, added: readonly Point[], asked: Conversation, target: ProtocolName): boolean {
     const { at } = point;
@@ -161,7 +162,9 @@ class Declared {
     }
     if (!this.paths.some((path) => below(at, path) || (point.sort === "tool schema" && below(path, at)))) return false;
     const left = target === "anthropic-messages" && asked.toolChoice?.mode === "allowed";
-    return added.some((each) => kind(each) === kind(point)) || (left && point.sort.startsWith("tool"));
+    // Only few models of Chat search the web.
+    const unsearched = target === "openai-chat" && point.sort === "tool search";
+    return unsearched || added.some((each) => kind(each) === kind(point)) || (left && point.sort.startsWith("tool"));
   }
 
   /** Whether something was said of the wish to think: that it is given up, or asked for in another way. */

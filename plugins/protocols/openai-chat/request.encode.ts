@@ -26,7 +26,7 @@ import {
 import { cacheBreakpoint, checkPrefill, errorResultText, strictOf } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
-import { takesFreeText } from "./support.models.ts";
+import { takesFreeText, takesSearchOptions } from "./support.models.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
@@ -334,11 +334,16 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
   return members;
 }
 
-/** Reports whether web search is sent: `tool_choice` does not apply to it here, so it is left out where it is not allowed. */
+/**
+ * Reports whether web search is sent: only to models that take it, and where it is allowed, because `tool_choice` does not apply to
+ * it here.
+ */
 function keepsSearch(tool: Tool & { kind: "web_search" }, conversation: Conversation, context: EncodeContext): boolean {
   const isAllowed = maySearch(conversation, tool);
   if (!isAllowed && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
-  return isAllowed;
+  if (!isAllowed || takesSearchOptions(context)) return isAllowed;
+  context.drop(tool.at, "The model is not known to search the web in Chat Completions");
+  return false;
 }
 
 function toolOf(

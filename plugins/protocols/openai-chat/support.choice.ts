@@ -15,7 +15,7 @@ import {
   type ToolChoice,
 } from "model-gateway/protocol";
 import { fitName } from "../openai/request.encode.ts";
-import { takesFreeText } from "./support.models.ts";
+import { takesFreeText, takesSearchOptions } from "./support.models.ts";
 import { LEGACY_CALL } from "./wire.ts";
 
 /** The tool choice, decoded and encoded after the tools. The vendor's own tools have no name in Chat. */
@@ -105,12 +105,13 @@ function writeChoice(choice: ToolChoice, conversation: Conversation, context: En
 
 const LEFT_TO_MODEL = "the model decides whether to call it";
 
-/** Declares a choice of web search, which cannot be forced; without other tools there is no choice. */
+/** Declares a choice of web search, which cannot be forced, or is left out; without other tools there is no choice. */
 function declareUnforcedSearch(conversation: Conversation, context: EncodeContext): undefined {
   const { toolChoice, tools } = conversation;
   const search = tools.find((tool) => tool.kind === "web_search");
   if (!search || !maySearch(conversation, search)) return;
-  const notice = `web search cannot be required: ${LEFT_TO_MODEL}`;
+  const reason = takesSearchOptions(context) ? LEFT_TO_MODEL : "the model is not known to search";
+  const notice = `web search cannot be required: ${reason}`;
   if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
     context.change(pathOfUse(conversation, "tool_choice"), notice);
   else if (toolChoice?.mode === "allowed" && toolChoice.required)

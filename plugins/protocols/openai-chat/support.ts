@@ -45,7 +45,7 @@ export const support: SupportTable = {
   tools_namespace: ["mapped", "as `namespace__name`, undone in the answer"],
   web_search: [
     "mapped",
-    "as `web_search_options`, left out where the choice of tools excludes it; lists of domains and a limit of uses are dropped",
+    "as `web_search_options` for OpenAI's search models and Perplexity's, left out where the choice of tools excludes it; lists of domains and a limit of uses are dropped; for other models all of it",
   ],
   tools_server: "dropped",
   tools_server_needed: "refused",

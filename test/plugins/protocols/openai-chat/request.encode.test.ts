@@ -311,13 +311,32 @@ t.test("a vendor tool is never named as a function, and that is declared", async
   t.same(chosen({ mode: "named", name: "one" }), [one, ["tools.1"]]);
 });
 
+/** A model that searches the web in Chat. */
+const SEARCHING = "gpt-4o-search-preview";
+
+t.test("web search is left out for models that are not known to take it here, which is declared", async (t) => {
+  const tools: Conversation["tools"] = [
+    { kind: "function", name: "one", at: "tools.0" },
+    { kind: "web_search", at: "tools.1", size: "low" },
+  ];
+  const searches = (model: string) => {
+    const { body, losses } = write({ tools }, {}, undefined, model);
+    return ["web_search_options" in body, losses.dropped];
+  };
+  for (const model of ["deepseek-chat", "gpt-4o", "mistral-large-latest", "research-model"])
+    t.same(searches(model), [false, ["tools.1"]], model);
+  for (const model of [SEARCHING, "openai/gpt-5-search-api", "sonar-pro", "perplexity/sonar"])
+    t.same(searches(model), [true, []], model);
+});
+
 t.test("a search that may not be used is left out, and what is lost with it is declared", async (t) => {
   const search = { kind: "web_search", at: "tools.1" } as const;
   const chosen = (
     toolChoice: NonNullable<Conversation["toolChoice"]>,
     tool: Conversation["tools"][number] = search,
   ) => {
-    const { body, losses } = write({ tools: [{ kind: "function", name: "one", at: "tools.0" }, tool], toolChoice });
+    const tools = [{ kind: "function" as const, name: "one", at: "tools.0" }, tool];
+    const { body, losses } = write({ tools, toolChoice }, {}, undefined, SEARCHING);
     return ["web_search_options" in body, losses.changed];
   };
   t.same(chosen({ mode: "none" }), [false, []]);
@@ -331,7 +350,7 @@ t.test("a search that may not be used is left out, and what is lost with it is d
 t.test("that the search alone cannot be forced is declared", async (t) => {
   const search = { kind: "web_search", at: "tools.0" } as const;
   const chosen = (toolChoice: NonNullable<Conversation["toolChoice"]>) => {
-    const { body, losses } = write({ tools: [search], toolChoice });
+    const { body, losses } = write({ tools: [search], toolChoice }, {}, undefined, SEARCHING);
     return ["web_search_options" in body, "tool_choice" in body, losses.changed];
   };
   t.same(chosen({ mode: "named", name: "web_search", server: true }), [true, false, ["tool_choice"]]);
@@ -352,16 +371,17 @@ t.test("an image's URL can be fetched, or contains the image", async (t) => {
 
 t.test("a web search is requested by options; unsupported settings are dropped", async (t) => {
   const search = { kind: "web_search", at: "tools.0" } as const;
-  const { body, losses } = write({ tools: [{ ...search, size: "low", location: { city: "Bern" }, maxUses: 3 }] });
+  const ask = (...tools: Conversation["tools"]) => write({ tools }, {}, undefined, SEARCHING);
+  const { body, losses } = ask({ ...search, size: "low", location: { city: "Bern" }, maxUses: 3 });
   t.same(body["web_search_options"], {
     search_context_size: "low",
     user_location: { type: "approximate", approximate: { city: "Bern" } },
   });
   t.same(losses.dropped, ["tools.0"]);
   for (const domains of [{ allowed: ["a.com"] }, { blocked: ["b.com"] }])
-    t.same(write({ tools: [{ ...search, ...domains }] }).losses.dropped, ["tools.0"]);
+    t.same(ask({ ...search, ...domains }).losses.dropped, ["tools.0"]);
   const paths = { allowed: "tools.0.a", blocked: "tools.0.b", maxUses: "tools.0.c" };
-  const searching = write({ tools: [{ ...search, allowed: ["a.com"], blocked: ["b.com"], maxUses: 3, paths }] });
+  const searching = ask({ ...search, allowed: ["a.com"], blocked: ["b.com"], maxUses: 3, paths });
   t.same(searching.losses.dropped, ["tools.0.a", "tools.0.b", "tools.0.c"]);
 });
 
