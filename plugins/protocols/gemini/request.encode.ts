@@ -36,6 +36,8 @@ interface RequestScope {
   readonly calls: ReadonlyMap<string, { call: ToolCall; order: number }>;
   /** Calls and images without a signature where the vendor requires one. */
   readonly unsigned: ReadonlySet<ToolCall | Media>;
+  /** Media of results that are sent after them, so far. */
+  attached: number;
 }
 
 /**
@@ -45,7 +47,7 @@ interface RequestScope {
 export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const calls = callsById(conversation);
   const unsigned = new Set([...unsignedCalls(conversation, context), ...unsignedMedia(conversation, context)]);
-  const scope: RequestScope = { conversation, context, calls, unsigned };
+  const scope: RequestScope = { conversation, context, calls, unsigned, attached: 0 };
   yield;
   const request = yield* writeRequestBody(scope);
   yield;
@@ -175,15 +177,39 @@ function joinTexts(parts: readonly Part[]): Part[] {
 
 /**
  * Puts tool results directly after their calls, in the order of the calls: the vendor may pair them by position. The user's
- * other parts become a content of their own, as in every recorded request. [F]
+ * other parts become a content of their own, as in every recorded request [F], after the media that results cannot contain.
  */
-function splitResults(turn: Turn, { calls }: RequestScope): Turn[] {
+function splitResults(turn: Turn, scope: RequestScope): Turn[] {
   const results = turn.parts.filter((part) => part.kind === "tool_result");
   if (results.length === 0) return [turn];
-  const order = (id: string): number => calls.get(id)?.order ?? 0;
+  const order = (id: string): number => scope.calls.get(id)?.order ?? 0;
   results.sort((a, b) => order(a.callId) - order(b.callId));
-  const others = turn.parts.filter((part) => part.kind !== "tool_result");
-  return [{ ...turn, parts: results }, ...(others.length > 0 ? [{ ...turn, parts: others }] : [])];
+  const attached: Part[] = [];
+  const sent = results.map((result) => detachMedia(result, attached, scope));
+  const others = [...attached, ...turn.parts.filter((part) => part.kind !== "tool_result")];
+  return [{ ...turn, parts: sent }, ...(others.length > 0 ? [{ ...turn, parts: others }] : [])];
+}
+
+/** Media types that a function's result may contain. [D: multimodal function responses] */
+const RESULT_MEDIA: ReadonlySet<string> = new Set([
+  ...["image/png", "image/jpeg", "image/webp"],
+  ...["application/pdf", "text/plain"],
+]);
+/** Models that refuse any: "`function_response.parts` is not supported for this model". [D, F: clients send them apart] */
+const BEFORE_GEMINI_3 = /(?:^|\/)gemini-[12]\b/;
+
+/** Moves the media that a result cannot contain to the parts that follow it, and mentions them in its text. */
+function detachMedia(result: ToolResult, attached: Part[], scope: RequestScope): ToolResult {
+  const { context } = scope;
+  const takesMedia = context.facts.thinking !== "budget" && !BEFORE_GEMINI_3.test(context.model);
+  if (result.parts.every((part) => part.kind !== "media")) return result;
+  const parts = result.parts.map((part): Part => {
+    if (part.kind !== "media" || (takesMedia && RESULT_MEDIA.has(mimeOf(part, context)))) return part;
+    context.change(part.at, "the model takes it only after the result, as the user's");
+    attached.push(part);
+    return { kind: "text", at: part.at, text: `[${part.media} ${++scope.attached} attached]` };
+  });
+  return { ...result, parts };
 }
 
 /**

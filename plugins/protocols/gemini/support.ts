@@ -53,7 +53,10 @@ export const support: SupportTable = {
   tool_choice_allowed: ["mapped", "web search cannot be among them: the model decides, declared"],
   parallel_off: "dropped",
   assistant_media: ["mapped", "with their signatures, or the vendor's bypass"],
-  tool_result_media: "mapped",
+  tool_result_media: [
+    "mapped",
+    "PNG, JPEG, WebP, PDF and plain text; others, and all for models before Gemini 3, after the results as the user's, declared",
+  ],
   tool_result_error: "mapped",
   reasoning_effort: [
     "mapped",

@@ -1,6 +1,6 @@
 import t from "tap";
 import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
-import type { Media, Part, Tool, ToolChoice } from "../../../../src/translation/conversation.ts";
+import type { Media, Part, Tool, ToolChoice, Turn } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
@@ -278,6 +278,46 @@ t.test("images and files of a result are next to it (42)", async (t) => {
   const { response, parts } = answered("", { parts: [text("see"), media({ mime: "image/png" })] });
   t.same(response, { output: "see" });
   t.same(parts, [{ inlineData: { mimeType: "image/png", data: "aGk=" } }]);
+});
+
+const twoResults = (...parts: Part[]): Turn[] => [
+  user(text("Go")),
+  assistant(call("a", "f"), call("b", "g")),
+  user(result("b", "", { parts }), result("a", "done"), text("And now?")),
+];
+
+t.test("models before Gemini 3 get the media of results after all results, as the user's", async (t) => {
+  const turns = twoResults(text("see"), media({ mime: "image/png" }));
+  const image = { inlineData: { mimeType: "image/png", data: "aGk=" } };
+  for (const [facts, model] of [
+    [{ thinking: "budget" }, "gemini-x"],
+    [{}, "gemini-2.5-flash"],
+    [{}, "models/gemini-1.5-pro"],
+  ] as const) {
+    const { body, changed } = written({ turns }, facts, model);
+    t.match(body.contents[2]?.parts, [
+      { functionResponse: { id: "a", response: { output: "done" }, parts: undefined } },
+      { functionResponse: { id: "b", response: { output: "see\n[image 1 attached]" }, parts: undefined } },
+    ]);
+    t.same(body.contents[3], { role: "user", parts: [image, { text: "And now?" }] });
+    t.match(changed.join(), /only after the result/);
+  }
+  const { body, changed } = written({ turns }, {}, "gemini-3-flash-preview");
+  t.same((body.contents[2]?.parts[1]?.["functionResponse"] as { parts: unknown }).parts, [image]);
+  t.notMatch(changed.join(), /only after the result/);
+});
+
+t.test("media types that no result may contain follow the results", async (t) => {
+  const sound = media({ media: "audio", mime: "audio/wav" });
+  const { body } = written({ turns: twoResults(sound, media({ mime: "image/gif" })) });
+  t.match(body.contents[2]?.parts[1], {
+    functionResponse: { response: { output: "[audio 1 attached]\n[image 2 attached]" }, parts: undefined },
+  });
+  t.same(body.contents[3]?.parts, [
+    { inlineData: { mimeType: "audio/wav", data: "aGk=" } },
+    { inlineData: { mimeType: "image/gif", data: "aGk=" } },
+    { text: "And now?" },
+  ]);
 });
 
 t.test("a result whose call is unknown needs a name of its own", async (t) => {
