@@ -201,10 +201,11 @@ const READERS: Readonly<Record<string, BlockReader>> = {
   redacted_thinking: redactedPart,
   tool_use: toolCallPart,
   tool_result: toolResultPart,
-  tool_reference: (block) => toolAddition(block, block.any("tool_name")),
+  tool_reference: (block) => toolNotice(block, block.any("tool_name"), "available now"),
   compaction: compactionPart,
   tool_addition: (block) =>
-    toolAddition(block, (inlineDefinition(block.members) ?? block.object("tool")?.members)?.["name"]),
+    toolNotice(block, inlineDefinition(block.members)?.["name"] ?? referencedTool(block.members), "available now"),
+  tool_removal: (block) => toolNotice(block, referencedTool(block.members), "no longer available"),
 };
 
 /** Decodes content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
@@ -349,6 +350,7 @@ function compactionPart(block: Fields): Part {
   const text = block.text("content");
   if (text === undefined) return foreignPart(block);
   for (const member of ["encrypted_content", "signature"]) block.ignore(member);
+  block.any("tool_changes");
   return { kind: "text", at: block.ownPath, text };
 }
 
@@ -405,15 +407,15 @@ function toolResultPart(block: Fields, request: IncomingRequest): ToolResult {
 }
 
 /**
- * Converts the announcement that a tool can now be called: a deferred one, or one that the block defines. Other vendors get all tools
- * from the start, so that a text is enough.
+ * Converts the announcement that a tool can be called from now on, a deferred one or one that the block defines, or not any more. Other
+ * vendors get the tools of the end from the start, so that a text is enough.
  */
-function toolAddition(block: Fields, name: unknown): Part {
+function toolNotice(block: Fields, name: unknown, state: string): Part {
   if (typeof name !== "string") return foreignPart(block);
   const tool = block.object("tool");
   tool?.ignore("type");
   for (const member of ["name", "definition"]) tool?.any(member);
-  return { kind: "text", at: block.ownPath, text: `The tool ${name} is available now.` };
+  return { kind: "text", at: block.ownPath, text: `The tool ${name} is ${state}.` };
 }
 
 /** Returns a block that only this vendor understands. */
@@ -448,11 +450,25 @@ const TOOL_MEMBERS: Readonly<Record<string, Feature>> = {
   eager_input_streaming: "cosmetic",
 };
 
-/** Decodes the tools of a request, and those that its messages define, which replace earlier ones of their name. */
+/**
+ * Decodes the tools of a request as they are at its end: its messages may define further ones, which replace earlier ones of their
+ * name, and withdraw any.
+ */
 function toolsOf(body: Fields): Tool[] {
   const tools = (body.objects("tools") ?? []).map(readTool);
-  const defined = new Map(inlineTools(body).map((tool) => [nameOf(tool), tool]));
-  return defined.size === 0 ? tools : [...tools.filter((tool) => !defined.has(nameOf(tool))), ...defined.values()];
+  const defined = new Map<string, Tool>();
+  const withdrawn = new Set<string>();
+  for (const { change, at } of toolChanges(body)) {
+    const definition = inlineDefinition(change);
+    const tool = definition && readTool(objectFields(definition, `${at}.tool.definition`, body.uses));
+    const name = tool ? nameOf(tool) : referencedTool(change);
+    if (tool) defined.set(nameOf(tool), tool);
+    if (name !== undefined && change["type"] === "tool_removal") withdrawn.add(name);
+    else if (name !== undefined) withdrawn.delete(name);
+  }
+  if (defined.size + withdrawn.size === 0) return tools;
+  const all = [...tools.filter((tool) => !defined.has(nameOf(tool))), ...defined.values()];
+  return all.filter((tool) => !withdrawn.has(nameOf(tool)));
 }
 
 const nameOf = (tool: Tool): string => ("name" in tool ? tool.name : tool.at);
@@ -466,14 +482,25 @@ function readTool(tool: Fields): Tool {
   return decoded;
 }
 
-function inlineTools(body: Fields): Tool[] {
-  return asList(body.members["messages"]).flatMap((message, i) =>
-    asList(asObject(message)?.["content"]).flatMap((block, n) => {
-      const definition = inlineDefinition(block);
-      const at = `messages.${i}.content.${n}.tool.definition`;
-      return definition ? [readTool(objectFields(definition, at, body.uses))] : [];
-    }),
-  );
+/** Yields what the messages change of the tools, in order; a compaction repeats the changes in what it replaces. */
+function* toolChanges(body: Fields): Generator<{ change: JsonObject; at: string }> {
+  for (const [i, message] of asList(body.members["messages"]).entries())
+    for (const [n, value] of asList(asObject(message)?.["content"]).entries()) {
+      const block = asObject(value) ?? {};
+      const at = `messages.${i}.content.${n}`;
+      if (TOOL_CHANGES.has(block["type"])) yield { change: block, at };
+      else if (isCompaction(block))
+        for (const [k, change] of asList(block["tool_changes"]).entries())
+          yield { change: asObject(change) ?? {}, at: `${at}.tool_changes.${k}` };
+    }
+}
+
+const TOOL_CHANGES: ReadonlySet<unknown> = new Set(["tool_addition", "tool_removal"]);
+
+/** Returns the name of the tool that a block refers to; undefined where only this vendor knows the tool, like one of a server. */
+function referencedTool(block: JsonObject): string | undefined {
+  const { type, name } = asObject(block["tool"]) ?? {};
+  return type === "tool_reference" ? asText(name) : undefined;
 }
 
 /** Returns the tool that a block defines. [S: BetaToolChangeToolDefinitionParam] */

@@ -109,6 +109,50 @@ t.test(
   },
 );
 
+t.test("a tool that a turn withdraws is not offered, unless a later turn adds it again", async (t) => {
+  const tools = ["f", "g", "h"].map((name) => ({ name, input_schema: { type: "object" } }));
+  const change = (type: string, name: string, kind = "tool_reference") => ({
+    type: `tool_${type}`,
+    tool: { type: kind, name, ...(kind === "mcp_tool_reference" ? { server_name: "s" } : {}) },
+  });
+  const asked = (...contents: unknown[][]) =>
+    read(question({ messages: contents.map((content) => ({ role: "user", content })), tools }));
+  const names = ({ tools }: Conversation) => tools.map((tool) => ("name" in tool ? tool.name : tool.kind));
+  const removed = asked([change("removal", "f"), change("removal", "g")], [change("addition", "g")]);
+  t.same(names(removed), ["g", "h"]);
+  t.match(removed.turns, [
+    { parts: [{ text: "The tool f is no longer available." }, { text: "The tool g is no longer available." }] },
+    { parts: [{ text: "The tool g is available now." }] },
+  ]);
+  // A tool of a server is another one, and no other vendor can call it.
+  const server = asked([change("removal", "f", "mcp_tool_reference"), change("addition", "x", "mcp_tool_reference")]);
+  t.same(names(server), ["f", "g", "h"]);
+  t.match(server.turns[0]?.parts, [{ kind: "foreign" }, { kind: "foreign" }]);
+  t.equal(uses(server)["messages.0.content.0"], "foreign_block");
+});
+
+t.test("the changes of tools in what a compaction replaces hold", async (t) => {
+  const definition = { name: "new", input_schema: { type: "object", properties: { a: { type: "string" } } } };
+  const compaction = {
+    type: "compaction",
+    content: "So far.",
+    tool_changes: [
+      { type: "tool_removal", tool: { type: "tool_reference", name: "f" } },
+      { type: "tool_addition", tool: { type: "tool_definition", definition } },
+    ],
+  };
+  const tools = ["f", "g"].map((name) => ({ name, input_schema: { type: "object" } }));
+  const messages = [
+    { role: "user", content: [compaction] },
+    { role: "user", content: "Go on." },
+  ];
+  const asked = read(question({ messages, tools }));
+  t.match(asked.tools, [{ name: "g" }, { name: "new", at: "messages.0.content.0.tool_changes.1.tool.definition" }]);
+  t.notOk("messages.0.content.0.tool_changes" in uses(asked));
+  const failed = read(question({ messages: [{ role: "user", content: [{ ...compaction, content: null }] }], tools }));
+  t.match(failed.tools, [{ name: "f" }, { name: "g" }]);
+});
+
 t.test("the billing header, which differs from run to run, is not part of the system text", async (t) => {
   const billing = "x-anthropic-billing-header: cc_version=2.1.329.c9e; cc_entrypoint=sdk-cli;";
   const block = (text: string, more: object = {}) => ({ type: "text", text, ...more });
