@@ -24,9 +24,24 @@ import {
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
-import { type ClientTool, fitGeminiToolName, isClientTool, isToolSent, toolConfig } from "./support.choice.ts";
+import {
+  type ClientTool,
+  fitGeminiToolName,
+  isClientTool,
+  isSearchRefused,
+  isToolSent,
+  toolConfig,
+} from "./support.choice.ts";
 import { GEMINI_SETTINGS } from "./support.ts";
-import { BYPASS_SIGNATURE, CALL_BYPASSED, GEMINI, OPERATIONS, partFromState, requiresSignatures } from "./wire.ts";
+import {
+  BYPASS_SIGNATURE,
+  CALL_BYPASSED,
+  GEMINI,
+  isBeforeGemini3,
+  OPERATIONS,
+  partFromState,
+  requiresSignatures,
+} from "./wire.ts";
 
 /** What the functions that encode one request share. */
 interface RequestScope {
@@ -195,13 +210,11 @@ const RESULT_MEDIA: ReadonlySet<string> = new Set([
   ...["image/png", "image/jpeg", "image/webp"],
   ...["application/pdf", "text/plain"],
 ]);
-/** Models that refuse any: "`function_response.parts` is not supported for this model". [D, F: clients send them apart] */
-const BEFORE_GEMINI_3 = /(?:^|\/)gemini-[12]\b/;
 
 /** Moves the media that a result cannot contain to the parts that follow it, and mentions them in its text. */
 function detachMedia(result: ToolResult, attached: Part[], scope: RequestScope): ToolResult {
   const { context } = scope;
-  const takesMedia = context.facts.thinking !== "budget" && !BEFORE_GEMINI_3.test(context.model);
+  const takesMedia = !isBeforeGemini3(context);
   if (result.parts.every((part) => part.kind !== "media")) return result;
   const parts = result.parts.map((part): Part => {
     if (part.kind !== "media" || (takesMedia && RESULT_MEDIA.has(mimeOf(part, context)))) return part;
@@ -422,7 +435,9 @@ function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
   }
   if (tool.kind !== "web_search") return undefined;
   if (!isToolSent(tool, scope)) {
-    if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
+    if (isSearchRefused(scope))
+      context.drop(tool.at, "the model does not search the web while it has functions to call");
+    else if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
     return undefined;
   }
   for (const [name, label] of DROPPED_SEARCH_OPTIONS)

@@ -10,7 +10,7 @@ import {
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { inBothSpellings, type ProtoFields, throwInvalidProtoField } from "./wire.ts";
+import { inBothSpellings, isBeforeGemini3, type ProtoFields, throwInvalidProtoField } from "./wire.ts";
 
 /** What the choice is encoded from. */
 interface ChoiceScope {
@@ -64,8 +64,12 @@ export type ClientTool = Extract<Tool, { kind: "function" | "custom" }>;
 export const isClientTool = (tool: Tool): tool is ClientTool => tool.kind === "function" || tool.kind === "custom";
 
 /** Reports whether a tool is sent. The choice covers functions only, so web search is left out where it may not be used. */
-export const isToolSent = (tool: Tool, { conversation }: ChoiceScope): boolean =>
-  tool.kind !== "web_search" || maySearch(conversation, tool);
+export const isToolSent = (tool: Tool, scope: ChoiceScope): boolean =>
+  tool.kind !== "web_search" || (maySearch(scope.conversation, tool) && !isSearchRefused(scope));
+
+/** Reports whether the model refuses web search beside the functions: "Tool use with function calling is unsupported". [D] */
+export const isSearchRefused = ({ conversation: { tools }, context }: ChoiceScope): boolean =>
+  isBeforeGemini3(context) && tools.some(isClientTool);
 
 function writeChoice(scope: ChoiceScope): JsonObject | undefined {
   const { conversation, context } = scope;
@@ -74,8 +78,7 @@ function writeChoice(scope: ChoiceScope): JsonObject | undefined {
   // The vendor refuses a mode without functions. [M]
   const omitsMode = !tools.some(isClientTool) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
   // Required when functions and the vendor's tools are declared together. [D]
-  const mixesTools =
-    tools.some(isClientTool) && tools.some((tool) => !isClientTool(tool)) && context.facts.thinking !== "budget";
+  const mixesTools = tools.some(isClientTool) && tools.some((tool) => !isClientTool(tool)) && !isBeforeGemini3(context);
   const config = dropUndefined({
     functionCallingConfig: omitsMode ? undefined : callingConfig(toolChoice, scope),
     includeServerSideToolInvocations: mixesTools ? true : undefined,

@@ -57,6 +57,15 @@ export const CALL_BYPASSED = "the call has no thought signature of the model; it
 export const requiresSignatures = ({ thinking }: EncodeContext["facts"]): boolean =>
   thinking !== "budget" && thinking !== "none";
 
+const BEFORE_GEMINI_3 = /(?:^|\/)gemini-[12]\b/;
+
+/**
+ * Reports whether a model is known to be older than Gemini 3: it refuses media in results of functions, and search beside functions.
+ * [D, F: clients send both apart]
+ */
+export const isBeforeGemini3 = ({ facts, model }: Pick<EncodeContext, "facts" | "model">): boolean =>
+  facts.thinking === "budget" || BEFORE_GEMINI_3.test(model);
+
 /** Strings that the vendor's documentation offers in place of a signature, as text and in base64. [D] */
 export const DUMMY_SIGNATURES: ReadonlySet<string> = new Set(
   [BYPASS_SIGNATURE, "context_engineering_is_the_way_to_go"].flatMap((text) => [

@@ -545,7 +545,21 @@ t.test("web search is Google Search, without unsupported settings", async (t) =>
 t.test("with functions beside it the vendor's own tool must be shown", async (t) => {
   const tools: Tool[] = [tool("f"), { kind: "web_search", at: "w" }];
   t.same(written({ tools }).body.toolConfig, { includeServerSideToolInvocations: true });
-  t.equal(written({ tools }, { thinking: "budget" }).body.toolConfig, undefined);
+});
+
+t.test("models before Gemini 3, which refuse a search beside functions, get the functions alone", async (t) => {
+  const search: Tool = { kind: "web_search", at: "w" };
+  for (const model of ["gemini-2.5-pro", "models/gemini-2.0-flash"]) {
+    const { body, dropped } = written({ tools: [tool("f"), search] }, {}, model);
+    t.match(body.tools, [{ functionDeclarations: [{ name: "f" }] }]);
+    t.equal(body.tools?.length, 1);
+    t.equal(body.toolConfig, undefined);
+    t.match(dropped, [/^w: .*while it has functions/]);
+    t.same(written({ tools: [search] }, {}, model).body.tools, [{ googleSearch: {} }]);
+  }
+  const none = written({ tools: [tool("f"), search], toolChoice: { mode: "none" } }, { thinking: "budget" });
+  t.same(none.body.toolConfig, { functionCallingConfig: { mode: "NONE" } });
+  t.equal(none.body.tools?.length, 1);
 });
 
 t.test("another vendor's tool is refused", async (t) => {
