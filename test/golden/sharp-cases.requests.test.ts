@@ -289,7 +289,7 @@ t.test("an output limit is within the model's maximum, whatever its vendor, and 
   for (const vendor of ["openai-chat", "openai-responses", "gemini"] as const) {
     const { body, notices } = send("anthropic-messages", asked, vendor, { facts });
     const { generationConfig } = body as { generationConfig?: JsonObject };
-    t.equal(generationConfig?.["maxOutputTokens"] ?? body["max_output_tokens"] ?? body["max_completion_tokens"], 4000);
+    t.equal(generationConfig?.["maxOutputTokens"] ?? body["max_output_tokens"] ?? body["max_tokens"], 4000);
     t.match(notices, told);
     t.match(refusalOf("anthropic-messages", asked, vendor, { facts, strict: true }), { param: "max_tokens" });
     const fits = send("anthropic-messages", { ...asked, max_tokens: 4000, thinking: undefined }, vendor, { facts });

@@ -13,6 +13,7 @@ import {
   objectParameters,
   type Part,
   parseExact,
+  pathOfUse,
   type Reasoning,
   Steps,
   safeId,
@@ -23,7 +24,7 @@ import {
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import { cacheBreakpoint, checkPrefill, errorResultText, strictOf } from "../openai/request.encode.ts";
+import { cacheBreakpoint, checkPrefill, errorResultText, isOpenaiModel, strictOf } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
 import { takesFreeText, takesSearchOptions } from "./support.models.ts";
@@ -31,8 +32,9 @@ import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
 /** Encodes a Chat request. @throws GatewayError as `context.refuse` makes it. */
-export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
-  checkPrefill(conversation, context);
+export function* encodeRequest(asked: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+  checkPrefill(asked, context);
+  const conversation = withAllowedTools(asked, context);
   const body: JsonObject = {
     model: context.model,
     messages: yield* messagesOf(conversation, context),
@@ -318,6 +320,25 @@ function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): 
   return {
     type: "file",
     file: { filename: filename ?? defaultFilename(mime), file_data: formatDataUrl(mime, source.base64) },
+  };
+}
+
+/** Returns a conversation with only the allowed tools, where the vendor is not known to have a choice of some: only OpenAI has. */
+function withAllowedTools(conversation: Conversation, context: EncodeContext): Conversation {
+  const { tools, toolChoice } = conversation;
+  if (toolChoice?.mode !== "allowed" || isOpenaiModel(context)) return conversation;
+  const names = new Set(toolChoice.names);
+  const allowed = tools.filter((tool) =>
+    tool.kind === "web_search" ? maySearch(conversation, tool) : names.has(tool.name),
+  );
+  // No tool may be called: those of the history stay known to the model.
+  if (!allowed.some(({ kind }) => kind !== "web_search")) return conversation;
+  context.change(pathOfUse(conversation, "tool_choice_allowed"), "only the allowed tools are sent");
+  for (const { at } of new Set(tools).difference(new Set(allowed))) context.change(at, "not among the allowed tools");
+  return {
+    ...conversation,
+    tools: allowed,
+    toolChoice: toolChoice.required ? { mode: "required" } : { mode: "auto" },
   };
 }
 

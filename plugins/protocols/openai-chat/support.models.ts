@@ -2,12 +2,12 @@
  * What only some servers of Chat take, by the names of their models. Translated requests go to vendors of all kinds, and many of them
  * refuse a member or a tool that they do not know, or ignore it.
  */
+import type { EncodeContext } from "model-gateway/protocol";
+import { isOpenaiModel } from "../openai/request.encode.ts";
 import { SEARCH_MODEL } from "./usage.ts";
 
 /** The part of a request's target that decides. */
-interface NamedModel {
-  readonly model: string;
-}
+type NamedModel = Pick<EncodeContext, "model" | "facts">;
 
 /** Reports whether a model takes tools of free text: OpenAI's do, and other vendors that serve them know only functions. [S, D] */
 export const takesFreeText = ({ model }: NamedModel): boolean => /^gpt-(?:[5-9]|\d\d)/.test(model);
@@ -18,3 +18,16 @@ export const takesFreeText = ({ model }: NamedModel): boolean => /^gpt-(?:[5-9]|
  */
 export const takesSearchOptions = ({ model }: NamedModel): boolean =>
   SEARCH_MODEL.test(model) || /(?:^|\/)sonar/.test(model);
+
+/** Mistral's models at Mistral, which refuses all members that it does not know. */
+const MISTRAL_MODEL = /^(?:open-)?(?:mis|minis|mix|codes|devs|magis|pix|vox)tral/;
+
+/** Reports whether a model takes a key for its prompt cache: besides OpenAI's, those of Mistral and Moonshot at themselves. [F, D] */
+export const takesCacheKey = (target: NamedModel): boolean =>
+  isOpenaiModel(target) ||
+  target.facts.cache_marks === true ||
+  MISTRAL_MODEL.test(target.model) ||
+  target.model.startsWith("kimi-");
+
+/** Reports whether a model's vendor takes a user's name. [D] */
+export const takesUser = ({ model }: NamedModel): boolean => !MISTRAL_MODEL.test(model);

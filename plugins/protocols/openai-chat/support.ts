@@ -15,8 +15,9 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { promptCacheOptions, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
+import { isOpenaiModel, promptCacheOptions, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
 import { labelOf, readJsonSchemaFormat, SAMPLING_SETTINGS, tierSetting, VERBOSITIES } from "../openai/support.ts";
+import { takesCacheKey, takesUser } from "./support.models.ts";
 import { REASONING_SETTINGS } from "./support.thinking.ts";
 
 /** How a Chat request expresses each feature. */
@@ -50,7 +51,10 @@ export const support: SupportTable = {
   tools_server: "dropped",
   tools_server_needed: "refused",
   tool_choice: ["mapped", "a tool that the vendor runs cannot be required: the model decides, declared"],
-  tool_choice_allowed: ["mapped", "without the vendor's own tools, declared"],
+  tool_choice_allowed: [
+    "mapped",
+    "for OpenAI's models, without the vendor's own tools, declared; for others only the allowed tools are sent",
+  ],
   parallel_off: "mapped",
   assistant_media: [
     "mapped",
@@ -72,7 +76,7 @@ export const support: SupportTable = {
   json_schema: ["mapped", "without the guarantee of the client's vendor to match it, declared"],
   json_schema_strict: "mapped",
   stop: ["mapped", "at most 4; more are refused"],
-  max_tokens: ["mapped", "as `max_completion_tokens`"],
+  max_tokens: ["mapped", "as `max_completion_tokens` for OpenAI's models, `max_tokens` for others"],
   temperature: ["mapped", "0 to 2; dropped where the model takes no sampling"],
   top_p: ["mapped", "dropped where the model takes no sampling"],
   top_k: "dropped",
@@ -81,14 +85,17 @@ export const support: SupportTable = {
   choices: "mapped",
   logprobs: "mapped",
   seed: "mapped",
-  verbosity: "mapped",
+  verbosity: ["mapped", "for OpenAI's models; dropped for others"],
   cache_mark: [
     "mapped",
     "as `prompt_cache_breakpoint`; 5m as 30m, 1h as 12h; dropped on calls and tools, and where the provider is not known to take marks",
   ],
-  cache_key: ["mapped", "longer than 64 characters: its hash, declared"],
+  cache_key: [
+    "mapped",
+    "for models of OpenAI, Mistral and Moonshot, and where the provider takes cache marks; longer than 64 characters: its hash, declared; dropped for others",
+  ],
   cache_handle: "refused",
-  user: ["mapped", "longer than 64 characters: its hash, declared"],
+  user: ["mapped", "longer than 64 characters: its hash, declared; dropped for Mistral's models"],
   metadata: ["mapped", "only beside `store`; else dropped"],
   tier: ["mapped", "tiers that the vendor does not have are dropped"],
   store: ["refused", "stored answers could not be retrieved"],
@@ -131,6 +138,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     type: "text",
     valueMap: VERBOSITIES,
     dropsUnknown: true,
+    write: writeIfTaken("verbosity", isOpenaiModel),
   },
   {
     path: "parallel_tool_calls",
@@ -141,7 +149,12 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     // OpenAI refuses it without tools.
     writtenIf: (_, { tools }) => tools.some(({ kind }) => kind !== "web_search"),
   },
-  { path: "prompt_cache_key", field: "cacheKey", ...labelOf("cache_key") },
+  {
+    path: "prompt_cache_key",
+    field: "cacheKey",
+    ...labelOf("cache_key"),
+    write: writeIfTaken("cache_key", takesCacheKey, labelOf("cache_key").write),
+  },
   {
     path: "prompt_cache_options",
     field: "cache",
@@ -152,7 +165,13 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     write: writeCacheOptions,
   },
   { path: "safety_identifier", field: "user", feature: "user", type: "text", only: "decode" },
-  { path: "user", unless: "safety_identifier", field: "user", ...labelOf("user") },
+  {
+    path: "user",
+    unless: "safety_identifier",
+    field: "user",
+    ...labelOf("user"),
+    write: writeIfTaken("user", takesUser, labelOf("user").write),
+  },
   {
     path: "metadata",
     field: "metadata",
@@ -191,6 +210,21 @@ export const ANSWER_SETTINGS: readonly Setting[] = [
   // Its type decides what its other members are.
   { path: "response_format", field: "format", type: "any", read: readFormat, write: writeFormat },
 ];
+
+type Write = NonNullable<Setting<never>["write"]>;
+
+/** Returns a row's `write` for a member that is dropped for models that do not take it: many servers refuse unknown members. */
+function writeIfTaken(
+  feature: Feature,
+  isTaken: (context: EncodeContext) => boolean,
+  write: Write = (value) => value,
+): Write {
+  return (value, conversation, context) => {
+    if (isTaken(context)) return write(value, conversation, context);
+    context.drop(pathOfUse(conversation, feature), "The model's vendor is not known to take it");
+    return undefined;
+  };
+}
 
 /** Decodes the response format. @throws GatewayError for an unknown type */
 function readFormat(body: Fields, name: string): Format | undefined {

@@ -67,6 +67,16 @@ const NEVER_REASONS = /(?:^|[/:])(?:chat)?gpt-(?:3|4|audio)/;
 
 type TargetModel = Pick<EncodeContext, "model" | "facts">;
 
+/** OpenAI's models, also in names of deployments and of other vendors that serve them; those that it gave away are served by others. */
+const OPENAI_MODEL = /(?:^|[/_.-])(?:chat)?gpt(?!-?oss)|(?:^|\/)(?:o[1-9](?:-|$)|codex-)/i;
+
+/**
+ * Reports whether a model is OpenAI's: by its name, or because it takes no sampling settings, which of all models of Chat only its
+ * own do not. Others often refuse what only OpenAI has. [D]
+ */
+export const isOpenaiModel = ({ model, facts: { sampling } }: TargetModel): boolean =>
+  sampling === false || OPENAI_MODEL.test(model);
+
 /** Reports whether a model may reason: whether nothing says that it does not. */
 export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel): boolean =>
   thinking === undefined ? (reasons ?? !NEVER_REASONS.test(model)) : thinking !== "none";

@@ -9,7 +9,7 @@ import {
   RawJson,
   type Setting,
 } from "model-gateway/protocol";
-import { fitLabel } from "./request.encode.ts";
+import { fitLabel, isOpenaiModel } from "./request.encode.ts";
 import { serviceTier } from "./wire.ts";
 
 /** Sampling settings common to chat and text completions. */
@@ -22,6 +22,15 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
     type: "number",
     // The vendor always responds with at least one token.
     range: [1, Number.POSITIVE_INFINITY],
+    write: (tokens: number, _, context) => (isOpenaiModel(context) ? tokens : undefined),
+  },
+  // Other vendors refuse the newer name, or ignore it (Mistral, DeepSeek, Ollama, LM Studio). [D]
+  {
+    path: "max_tokens",
+    field: "maxTokens",
+    type: "number",
+    only: "encode",
+    write: (tokens: number, _, context) => (isOpenaiModel(context) ? undefined : tokens),
   },
   { path: "stop", field: "stop", feature: "stop", type: "text or texts", maxLength: 4 },
   { path: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },

@@ -298,7 +298,7 @@ t.test("a vendor tool is never named as a function, and that is declared", async
     { feature: "tool_choice_allowed", path: "tool_choice.tools" },
   ];
   const chosen = (toolChoice: NonNullable<Conversation["toolChoice"]>) => {
-    const { body, losses } = write({ tools, toolChoice, uses: uses });
+    const { body, losses } = write({ tools, toolChoice, uses: uses }, {}, undefined, "gpt-4o");
     return [body["tool_choice"], losses.changed];
   };
   const one = { type: "function", function: { name: "one" } };
@@ -386,7 +386,7 @@ t.test("a web search is requested by options; unsupported settings are dropped",
 });
 
 t.test("members are written under this protocol's names", async (t) => {
-  const { body } = write({
+  const asked: Partial<Conversation> = {
     maxTokens: 5,
     stop: ["x"],
     choices: 2,
@@ -400,8 +400,8 @@ t.test("members are written under this protocol's names", async (t) => {
     cacheKey: "k",
     user: "u",
     tier: "standard_only",
-  });
-  t.match(body, {
+  };
+  t.match(write(asked, {}, undefined, "gpt-4o").body, {
     max_completion_tokens: 5,
     stop: ["x"],
     n: 2,
@@ -417,6 +417,61 @@ t.test("members are written under this protocol's names", async (t) => {
     user: "u",
     service_tier: "default",
   });
+});
+
+t.test("members that only some vendors take are left out for others, which is declared", async (t) => {
+  const uses: Conversation["uses"] = [
+    { feature: "verbosity", path: "text.verbosity" },
+    { feature: "cache_key", path: "prompt_cache_key" },
+    { feature: "user", path: "metadata.user_id" },
+  ];
+  const sent = (model: string, facts: Facts = {}) => {
+    const { body, losses } = write(
+      { maxTokens: 5, verbosity: "low", cacheKey: "k", user: "u", uses },
+      facts,
+      undefined,
+      model,
+    );
+    const { messages: _, model: __, ...members } = body;
+    return [Object.keys(members).sort(), losses.dropped];
+  };
+  const all = ["max_completion_tokens", "prompt_cache_key", "user", "verbosity"];
+  for (const model of ["gpt-5.6", "openai/gpt-4o", "my-gpt5", "o3", "o4-mini", "chatgpt-4o-latest"])
+    t.same(sent(model), [all, []], model);
+  t.same(sent("chat-of-ours", { sampling: false }), [all, []], "only OpenAI's models take no sampling settings");
+  for (const model of ["deepseek-chat", "llama3.3", "openai/gpt-oss-120b", "moonshotai/kimi-k2", "unknown"])
+    t.same(
+      sent(model),
+      [
+        ["max_tokens", "user"],
+        ["text.verbosity", "prompt_cache_key"],
+      ],
+      model,
+    );
+  for (const model of ["mistral-large-latest", "codestral-2508", "ministral-8b-latest"])
+    t.same(
+      sent(model),
+      [
+        ["max_tokens", "prompt_cache_key"],
+        ["text.verbosity", "metadata.user_id"],
+      ],
+      model,
+    );
+  t.same(sent("kimi-k2.5")[0], ["max_tokens", "prompt_cache_key", "user"]);
+  t.same(sent("served-here", { cache_marks: true })[0], ["max_tokens", "prompt_cache_key", "user"]);
+});
+
+t.test("only the allowed tools are sent to vendors without a choice among some, which is declared", async (t) => {
+  const tools: Conversation["tools"] = ["one", "two", "three"].map((name) => ({ kind: "function", name, at: name }));
+  const uses: Conversation["uses"] = [{ feature: "tool_choice_allowed", path: "tool_choice" }];
+  const sent = (required: boolean, ...names: string[]) => {
+    const { body, losses } = write({ tools, uses, toolChoice: { mode: "allowed", required, names } });
+    const functions = body["tools"] as { function: { name: string } }[];
+    return [functions.map((tool) => tool.function.name), body["tool_choice"], losses.changed];
+  };
+  t.same(sent(true, "one", "three"), [["one", "three"], "required", ["tool_choice", "two"]]);
+  t.same(sent(false, "two"), [["two"], "auto", ["tool_choice", "one", "three"]]);
+  t.same(sent(true), [["one", "two", "three"], "none", []], "none may be called");
 });
 
 t.test("a thinking budget becomes the nearest effort, and that is declared", async (t) => {
@@ -488,7 +543,8 @@ t.test("a text file is sent as text, and a long user name as its hash", async (t
     turns: [turn("user", { kind: "media", media: "file", source: { text: "hi" }, filename: "a.txt", at: "at" })],
   });
   t.equal(body.messages[0]?.["content"], "a.txt\n\nhi");
-  const key = write({ cacheKey: "k".repeat(65), uses: [{ feature: "cache_key", path: "prompt_cache_key" }] });
+  const uses: Conversation["uses"] = [{ feature: "cache_key", path: "prompt_cache_key" }];
+  const key = write({ cacheKey: "k".repeat(65), uses }, {}, undefined, "gpt-4o");
   t.match(key.body["prompt_cache_key"], /^[0-9a-f]{64}$/);
   t.same(key.losses.changed, ["prompt_cache_key"]);
   const long = write({ user: "x".repeat(65), uses: [{ feature: "user", path: "metadata.user_id" }] });

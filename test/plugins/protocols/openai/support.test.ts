@@ -36,7 +36,8 @@ t.test("stop is one text or a list of them", async (t) => {
 t.test("decoded settings are encoded under the newer names, except those that no other vendor supports", async (t) => {
   const body = { temperature: 1, top_p: 0.5, frequency_penalty: 0, presence_penalty: 1, seed: 7, n: 2 };
   const rest = { max_tokens: 5, stop: "x", top_k: 3, logit_bias: { 1: 2 } };
-  t.same(written({ ...body, ...rest }), { ...body, max_completion_tokens: 5, stop: ["x"] });
+  t.same(written({ ...body, ...rest }, terms({}, "gpt-4o")), { ...body, max_completion_tokens: 5, stop: ["x"] });
+  t.same(written({ ...body, ...rest }), { ...body, max_tokens: 5, stop: ["x"] }, "which only OpenAI's models take");
   t.same(written({ stop: [] }), {});
 });
 
