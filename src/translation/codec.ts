@@ -169,6 +169,8 @@ export interface EncodeContext {
   /** The vendor's name of the model. */
   readonly model: string;
   readonly facts: Facts;
+  /** The provider's URL: some protocols have other fields at other addresses. */
+  readonly url?: URL;
   readonly names: ToolNameMap;
   /** Whether state of other providers was removed from the conversation. */
   readonly pruned?: boolean;

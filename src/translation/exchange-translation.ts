@@ -517,6 +517,7 @@ const destination = ({ target, withoutState }: Attempt, protocol: TranslatedProt
   account: target.provider.name,
   model: target.model,
   facts: target.facts ?? {},
+  url: target.provider.url,
   withoutState,
 });
 

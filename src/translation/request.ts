@@ -143,6 +143,8 @@ export interface RequestDestination {
   /** The vendor's name of the model. */
   model: string;
   facts: Facts;
+  /** The provider's. */
+  url?: URL;
   /** True where it has refused the state in the request: it gets none. */
   withoutState?: boolean;
 }
@@ -233,7 +235,7 @@ export const lossesFor = ({ protocol }: RequestDestination, strict: boolean): Lo
   new Losses(`${protocol.name}, which the model's provider speaks`, strict);
 
 function pruneFor(conversation: Conversation, to: RequestDestination, losses: Losses): PreparedRequest {
-  const { protocol, account, model, facts, withoutState = false } = to;
+  const { protocol, account, model, facts, url, withoutState = false } = to;
   let pruned = false;
   const reader = { protocol: protocol.name, account, withoutState };
   const readable = keepReadable(conversation, reader, ({ recalled }, path, on) => {
@@ -254,6 +256,7 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
     client: conversation.protocol,
     model,
     facts,
+    ...(url && { url }),
     names,
     pruned,
     nested: new NestedJson(),

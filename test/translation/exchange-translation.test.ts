@@ -57,6 +57,28 @@ t.test("names that a client or a provider makes up are shortened in refusals, no
   for (const line of log.lines) t.ok(JSON.stringify(line).length < 10_000, JSON.stringify(line).slice(0, 300));
 });
 
+t.test("tokens are counted at Vertex in the form that it has", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "application/json" }).end('{"totalTokens":7}'),
+  );
+  t.teardown(() => upstream.close());
+  const { origin } = upstream.origin;
+  const { url } = await startGateway(
+    t,
+    `providers:\n  vertex: { url: "${origin}/v1/publishers/google", speaks: [gemini] }\n  studio: { url: "${origin}/v1beta", speaks: [gemini] }\nmodels: { v: { targets: [vertex:x] }, s: { targets: [studio:x] } }\n`,
+  );
+  for (const [model, members] of [
+    ["v", ["contents", "systemInstruction"]],
+    ["s", ["generateContentRequest"]],
+  ] as const) {
+    const body = JSON.stringify({ model, system: "Be terse.", messages: [{ role: "user", content: "Hi" }] });
+    const response = await fetch(`${url}/v1/messages/count_tokens`, { method: "POST", headers: asking(), body });
+    t.same(await response.json(), { input_tokens: 7 });
+    const { body: sent, url: path } = upstream.seen.at(-1) as { body: Buffer; url: string };
+    t.same(Object.keys(JSON.parse(sent.toString()) as object), members, path);
+  }
+});
+
 t.test("an error of the provider's becomes one of the client's protocol, and its usage is not estimated", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply

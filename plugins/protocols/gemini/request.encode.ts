@@ -38,6 +38,7 @@ import {
   CALL_BYPASSED,
   GEMINI,
   isBeforeGemini3,
+  isVertex,
   OPERATIONS,
   partFromState,
   requiresSignatures,
@@ -92,9 +93,17 @@ function* writeRequestBody(scope: RequestScope): Steps<JsonObject> {
   });
 }
 
-/** Returns the body of `countTokens`: `contents` alone, or the whole request in an object that names the model. */
-function countTokensBody(request: JsonObject, { model }: EncodeContext): JsonObject {
+/**
+ * Returns the body of `countTokens`: `contents` alone, or the whole request in an object that names the model. The Vertex form has some
+ * members of the request beside `contents`. [S]
+ */
+function countTokensBody(request: JsonObject, context: EncodeContext): JsonObject {
   const { contents, ...others } = request;
+  const { model } = context;
+  if (isVertex(context)) {
+    const { systemInstruction, tools, generationConfig } = others;
+    return dropUndefined({ contents, systemInstruction, tools, generationConfig });
+  }
   if (Object.keys(others).length === 0) return { contents };
   return { generateContentRequest: { model: `models/${model}`, ...request } };
 }

@@ -10,7 +10,7 @@ import {
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { inBothSpellings, isBeforeGemini3, type ProtoFields, throwInvalidProtoField } from "./wire.ts";
+import { inBothSpellings, isBeforeGemini3, isVertex, type ProtoFields, throwInvalidProtoField } from "./wire.ts";
 
 /** What the choice is encoded from. */
 interface ChoiceScope {
@@ -77,11 +77,11 @@ function writeChoice(scope: ChoiceScope): JsonObject | undefined {
   const tools = conversation.tools.filter((tool) => isToolSent(tool, scope));
   // The vendor refuses a mode without functions. [M]
   const omitsMode = !tools.some(isClientTool) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
-  // Required when functions and the vendor's tools are declared together. [D]
-  const mixesTools = tools.some(isClientTool) && tools.some((tool) => !isClientTool(tool)) && !isBeforeGemini3(context);
+  // Required when functions and the vendor's tools are declared together [D]; the Vertex form has no such member. [S]
+  const mixesTools = tools.some(isClientTool) && !tools.every(isClientTool) && !isBeforeGemini3(context);
   const config = dropUndefined({
     functionCallingConfig: omitsMode ? undefined : callingConfig(toolChoice, scope),
-    includeServerSideToolInvocations: mixesTools ? true : undefined,
+    includeServerSideToolInvocations: mixesTools && !isVertex(context) ? true : undefined,
   });
   return Object.keys(config).length > 0 ? config : undefined;
 }

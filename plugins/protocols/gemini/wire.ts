@@ -66,6 +66,10 @@ const BEFORE_GEMINI_3 = /(?:^|\/)gemini-[12]\b/;
 export const isBeforeGemini3 = ({ facts, model }: Pick<EncodeContext, "facts" | "model">): boolean =>
   facts.thinking === "budget" || BEFORE_GEMINI_3.test(model);
 
+/** Reports whether a provider has the Vertex form of the protocol, which lacks some fields and refuses them. [S] */
+export const isVertex = ({ url }: Pick<EncodeContext, "url">): boolean =>
+  /\/publishers\/[^/]+\/?$/.test(url?.pathname ?? "");
+
 /** Strings that the vendor's documentation offers in place of a signature, as text and in base64. [D] */
 export const DUMMY_SIGNATURES: ReadonlySet<string> = new Set(
   [BYPASS_SIGNATURE, "context_engineering_is_the_way_to_go"].flatMap((text) => [

@@ -1,10 +1,22 @@
 import t from "tap";
 import { encodeRequest } from "../../../../plugins/protocols/gemini/request.encode.ts";
-import type { Media, Part, Tool, ToolChoice, Turn } from "../../../../src/translation/conversation.ts";
+import type { Conversation, Media, Part, Tool, ToolChoice, Turn } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
-import { assistant, call, givenContext, read, refusal, result, system, text, user, written } from "./requests.ts";
+import {
+  assistant,
+  call,
+  conversation,
+  givenContext,
+  read,
+  refusal,
+  result,
+  system,
+  text,
+  user,
+  written,
+} from "./requests.ts";
 
 const BYPASS = "skip_thought_signature_validator";
 const signed = (data: string): { opaque: Opaque } => ({
@@ -545,6 +557,30 @@ t.test("web search is Google Search, without unsupported settings", async (t) =>
 t.test("with functions beside it the vendor's own tool must be shown", async (t) => {
   const tools: Tool[] = [tool("f"), { kind: "web_search", at: "w" }];
   t.same(written({ tools }).body.toolConfig, { includeServerSideToolInvocations: true });
+});
+
+t.test("providers of the Vertex form get no member that only the other form has", async (t) => {
+  const sent = (more: Partial<Conversation>, url: string) =>
+    JSON.parse(
+      runAtOnce(encodeRequest(conversation(more), { ...givenContext().context, url: new URL(url) })).body,
+    ) as Record<string, unknown>;
+  const more: Partial<Conversation> = {
+    tools: [tool("f"), { kind: "web_search", at: "w" }],
+    toolChoice: { mode: "auto" },
+    turns: [system("Be terse."), user(text("Hi"))],
+    temperature: 0.5,
+  };
+  for (const vertex of [
+    "https://aiplatform.googleapis.com/v1/publishers/google",
+    "https://proxy.example/v1beta1/projects/p/locations/global/publishers/google/",
+  ]) {
+    t.same(sent(more, vertex)["toolConfig"], { functionCallingConfig: { mode: "AUTO" } });
+    const count = sent({ ...more, task: "count", cacheHandle: "c" }, vertex);
+    t.same(Object.keys(count), ["contents", "systemInstruction", "tools", "generationConfig"]);
+  }
+  const other = "https://generativelanguage.googleapis.com/v1beta";
+  t.match(sent(more, other)["toolConfig"], { includeServerSideToolInvocations: true });
+  t.same(Object.keys(sent({ ...more, task: "count" }, other)), ["generateContentRequest"]);
 });
 
 t.test("models before Gemini 3, which refuse a search beside functions, get the functions alone", async (t) => {
