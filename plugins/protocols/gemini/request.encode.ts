@@ -240,7 +240,7 @@ function detachMedia(result: ToolResult, attached: Part[], scope: RequestScope):
  * no user turn here.
  */
 function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCall[] {
-  if (!requiresSignatures(context.facts)) return [];
+  if (!requiresSignatures(context)) return [];
   const steps = mergeTurns(turns.filter((turn) => !isSystem(turn)));
   const lastUserTurn = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => part.kind === "tool_result"),
@@ -257,7 +257,7 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCal
 
 /** Returns the model's own images without a signature: "Image part is missing a thought_signature". [D: thought signatures] */
 function unsignedMedia({ turns }: Conversation, context: EncodeContext): Media[] {
-  if (!requiresSignatures(context.facts)) return [];
+  if (!requiresSignatures(context)) return [];
   const assistantParts = turns.filter(({ role }) => role === "assistant").flatMap(({ parts }) => parts);
   const unsigned = assistantParts
     .filter((part) => part.kind === "media")

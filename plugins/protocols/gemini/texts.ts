@@ -132,7 +132,7 @@ export const opaque: OpaquePlaces = {
         else yield { path: content.path };
         if (remaining && content.role !== "system") turns.unshift({ role: content.role, parts: remaining });
       }
-      if (requiresSignatures(facts)) yield* bypassSignatures(turns, removed);
+      if (requiresSignatures({ facts, model: "" })) yield* bypassSignatures(turns, removed);
     }
   },
   lost: {
@@ -158,8 +158,8 @@ export const opaque: OpaquePlaces = {
 const GEMINI_3 = /(?:^|\/)gemini-(?:[3-9]|\d\d)(?!\d)/;
 
 /** Reports whether a model is certain to require signatures; one of unknown name is left to its provider. */
-const isKnownToRequireSignatures = ({ model, facts }: Pick<EncodeContext, "model" | "facts">): boolean =>
-  facts.thinking === "level" || (requiresSignatures(facts) && GEMINI_3.test(model));
+const isKnownToRequireSignatures = (target: Pick<EncodeContext, "model" | "facts">): boolean =>
+  target.facts.thinking === "level" || (requiresSignatures(target) && GEMINI_3.test(target.model));
 
 /** A turn with the parts that remain. */
 interface RemainingTurn {

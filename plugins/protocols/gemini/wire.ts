@@ -53,10 +53,6 @@ export const BYPASS_SIGNATURE = "skip_thought_signature_validator";
 /** The notice for a call that is sent with it. */
 export const CALL_BYPASSED = "the call has no thought signature of the model; it is sent with the vendor's bypass";
 
-/** Reports whether a model may refuse calls without signatures. [D: thought signatures] */
-export const requiresSignatures = ({ thinking }: EncodeContext["facts"]): boolean =>
-  thinking !== "budget" && thinking !== "none";
-
 const BEFORE_GEMINI_3 = /(?:^|\/)gemini-[12]\b/;
 
 /**
@@ -65,6 +61,10 @@ const BEFORE_GEMINI_3 = /(?:^|\/)gemini-[12]\b/;
  */
 export const isBeforeGemini3 = ({ facts, model }: Pick<EncodeContext, "facts" | "model">): boolean =>
   facts.thinking === "budget" || BEFORE_GEMINI_3.test(model);
+
+/** Reports whether a model may refuse calls without signatures. [D: thought signatures] */
+export const requiresSignatures = (target: Pick<EncodeContext, "facts" | "model">): boolean =>
+  target.facts.thinking !== "none" && !isBeforeGemini3(target);
 
 /** Reports whether a provider has the Vertex form of the protocol, which lacks some fields and refuses them. [S] */
 export const isVertex = ({ url }: Pick<EncodeContext, "url">): boolean =>
