@@ -87,7 +87,7 @@ function writeThinking(
   const feature = requested.effort === undefined ? "reasoning_budget" : "reasoning_effort";
   const path = pathOfFirstUse(conversation, feature, "reasoning_effort", "reasoning_summary");
   const off = requested.effort === "none" || (requested.effort === undefined && requested.budget === 0);
-  const style = context.facts.thinking ?? "adaptive";
+  const { reasons = true, thinking: style = reasons ? "adaptive" : "none" } = context.facts;
   if (style === "none") {
     if (!off) context.drop(path, "This model does not think");
     return NO_THINKING;

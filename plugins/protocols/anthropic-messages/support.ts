@@ -54,7 +54,10 @@ export const support: SupportTable = {
   ],
   tool_result_media: "mapped",
   tool_result_error: "mapped",
-  reasoning_effort: ["mapped", "minimal is low; as tokens where the model takes tokens only"],
+  reasoning_effort: [
+    "mapped",
+    "minimal is low; as tokens where the model takes tokens only; dropped where the model is known not to think",
+  ],
   reasoning_budget: ["mapped", "as the nearest effort where the model takes efforts only"],
   reasoning_summary: ["mapped", "shown or not; the vendor decides how it is summarised"],
   reasoning_text: ["mapped", "only what this vendor signed; the rest is dropped"],

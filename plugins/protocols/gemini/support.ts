@@ -17,7 +17,7 @@ import {
   settingFields,
 } from "model-gateway/protocol";
 import { normalizeSchema, readSchema } from "./request.decode.tools.ts";
-import { type ProtoFields, throwInvalidProtoField } from "./wire.ts";
+import { type ProtoFields, SINCE_GEMINI_3, throwInvalidProtoField } from "./wire.ts";
 
 /** How requests of this protocol express each feature of other protocols. */
 export const support: SupportTable = {
@@ -60,7 +60,7 @@ export const support: SupportTable = {
   tool_result_error: "mapped",
   reasoning_effort: [
     "mapped",
-    "xhigh and max become high, and minimal low where the model has no lower level, declared",
+    "xhigh and max become high, and minimal low where the model has no lower level, declared; dropped where the model is known not to think",
   ],
   reasoning_budget: ["mapped", "at most 24576, declared; a level where the model takes levels"],
   reasoning_summary: ["mapped", "whether thoughts are shown, not how long they are"],
@@ -519,7 +519,7 @@ function writeThinking(
   conversation: Conversation,
   context: EncodeContext,
 ): JsonObject | undefined {
-  if (context.facts.thinking === "none") {
+  if (neverThinks(context)) {
     const requested = config.effort !== undefined || config.budget !== undefined || config.show === true;
     if (requested && !isThinkingOff(config))
       context.drop(reasoningPath(conversation), "the model does not think before it answers");
@@ -531,6 +531,10 @@ function writeThinking(
   });
   return Object.keys(thinking).length > 0 ? thinking : undefined;
 }
+
+/** Reports whether a model is known not to think; public tables do not list it for some of the newer ones that do. */
+const neverThinks = ({ facts: { thinking, reasons }, model }: EncodeContext): boolean =>
+  thinking === "none" || (thinking === undefined && reasons === false && !SINCE_GEMINI_3.test(model));
 
 const isThinkingOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
 

@@ -20,6 +20,7 @@ import {
   CALL_BYPASSED,
   NON_TEXT_MEMBERS,
   requiresSignatures,
+  SINCE_GEMINI_3,
   spellingIn,
 } from "./wire.ts";
 
@@ -154,12 +155,9 @@ export const opaque: OpaquePlaces = {
   },
 };
 
-/** The vendor's models that refuse calls without signatures. [D: thought signatures] */
-const GEMINI_3 = /(?:^|\/)gemini-(?:[3-9]|\d\d)(?!\d)/;
-
 /** Reports whether a model is certain to require signatures; one of unknown name is left to its provider. */
 const isKnownToRequireSignatures = (target: Pick<EncodeContext, "model" | "facts">): boolean =>
-  target.facts.thinking === "level" || (requiresSignatures(target) && GEMINI_3.test(target.model));
+  target.facts.thinking === "level" || (requiresSignatures(target) && SINCE_GEMINI_3.test(target.model));
 
 /** A turn with the parts that remain. */
 interface RemainingTurn {

@@ -54,6 +54,8 @@ export const BYPASS_SIGNATURE = "skip_thought_signature_validator";
 export const CALL_BYPASSED = "the call has no thought signature of the model; it is sent with the vendor's bypass";
 
 const BEFORE_GEMINI_3 = /(?:^|\/)gemini-[12]\b/;
+/** The vendor's models that think by levels, and refuse calls without signatures. [D: thought signatures] */
+export const SINCE_GEMINI_3 = /(?:^|\/)gemini-(?:[3-9]|\d\d)(?!\d)/;
 
 /**
  * Reports whether a model is known to be older than Gemini 3: it refuses media in results of functions, and search beside functions.

@@ -491,7 +491,9 @@ t.test("efforts become tokens for models with a thinking budget", async (t) => {
 });
 
 t.test("a model without thinking is not asked for it", async (t) => {
-  t.match(ask({ effort: "high" }, { thinking: "none" }), { thinking: undefined, dropped: ["reasoning_effort"] });
+  for (const facts of [{ thinking: "none" }, { reasons: false }] as const)
+    t.match(ask({ effort: "high" }, facts), { thinking: undefined, dropped: ["reasoning_effort"] });
+  t.match(ask({ effort: "high" }, { reasons: false, thinking: "adaptive" }), { thinking: { type: "adaptive" } });
   t.match(ask({ effort: "none" }, { thinking: "none" }), { thinking: undefined, dropped: [] });
 });
 

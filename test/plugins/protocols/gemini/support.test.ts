@@ -254,6 +254,12 @@ t.test("a model without thinking is not asked for it, which is declared", async 
     dropped: [/^reasoning: /],
   });
   t.same(written({ reasoning: { effort: "none" } }, { thinking: "none" }).dropped, []);
+  const unlisted = (facts: Facts, model: string) =>
+    written({ reasoning: { effort: "high" } }, facts, model).body.generationConfig?.["thinkingConfig"];
+  t.equal(unlisted({ reasons: false }, "gemma-3-27b-it"), undefined);
+  t.match(unlisted({ reasons: false, thinking: "level" }, "gemma-4"), { thinkingLevel: "HIGH" });
+  // Public tables do not know of all that think.
+  t.match(unlisted({ reasons: false }, "gemini-3-pro-image-preview"), { thinkingLevel: "HIGH" });
 });
 
 t.test("the media resolution is one for all media", async (t) => {
