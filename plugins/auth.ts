@@ -62,9 +62,10 @@ export default class Auth implements Plugin {
 
   /** Checks the key found. Some clients send two credentials, of which one is a gateway key: that one counts. */
   private admit(exchange: AccessExchange, records: readonly KeyRecord[]): void | Promise<void> {
-    const [record, second] = records;
-    if (record && second && second.id !== record.id) throw new GatewayError("conflicting_api_keys");
+    // Of a key that was rotated a client may send both secrets, in any order: one that works is enough.
+    const record = records.find((each) => !whyUnusable(each, exchange.time)) ?? records[0];
     if (record) {
+      if (records.some(({ id }) => id !== record.id)) throw new GatewayError("conflicting_api_keys");
       // Also of a key that is refused: log and ledger record which one it was.
       exchange.caller = this.keys.callerOf(record);
       const unusable = whyUnusable(record, exchange.time);
