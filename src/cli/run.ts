@@ -64,15 +64,11 @@ export async function runGateway(
     started = gateway;
     const alerts = createAlerts(gateway, log, io.env);
     const watching = new AlertWatch(gateway, alerts);
-    const admin = await listenAdmin(
-      new Admin(gateway, {
-        ...{ log, pages: new ConsolePages(await PageFiles.shared()) },
-        metrics: (wrongTokens) => metricsText(gateway, alerts, wrongTokens),
-      }),
-      config,
-      log,
-      io.env,
-    );
+    const adminSide = new Admin(gateway, {
+      ...{ log, pages: new ConsolePages(await PageFiles.shared()) },
+      metrics: (wrongTokens) => metricsText(gateway, alerts, wrongTokens),
+    });
+    const admin = await listenAdmin(adminSide, config, log, io.env);
     const noted = recordStart(gateway, log, io.env);
     await logWarnings(config, log);
     const warn = (message: string) => log.warn({}, message);
@@ -85,6 +81,8 @@ export async function runGateway(
     await stopped;
     watching.close();
     await noted;
+    // Removes the file of its socket.
+    adminSide.close();
     lost = gateway.hasLost;
   } catch (thrown) {
     printError(thrown, io, options.json);

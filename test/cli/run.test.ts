@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -75,8 +75,10 @@ t.test(
     const [key = ""] = /gw_\S+/.exec(text()) ?? [];
 
     await t.test("a second start, on any address, prints no key again, and its curl command works too", async (t) => {
-      const again = start(t, YAML.replace("127.0.0.1:0", "0.0.0.0:0"), { folder });
+      const yaml = YAML.replace("127.0.0.1:0", "0.0.0.0:0").replace("admin: off", "admin: unix:admin.sock");
+      const again = start(t, yaml, { folder });
       await until(() => again.text().includes('"Hello"'));
+      t.ok(existsSync(join(folder, "admin.sock")));
       t.match(again.text(), /key +one of yours/);
       t.notMatch(again.text(), /gw_/);
       t.match(
@@ -96,6 +98,7 @@ t.test(
         [0, null],
         "a reader that closed the pipe does not make a stop a failure",
       );
+      t.notOk(existsSync(join(folder, "admin.sock")), "the socket's file is removed by the stop");
     });
   },
 );
