@@ -47,9 +47,9 @@ const ScrubOptions = z.strictObject({
     .describe("Names or patterns of the catalogue that may pass, like provider or x-portkey-*."),
   responses: z
     .enum(["strip", "keep"])
-    .default("strip")
+    .optional()
     .describe(
-      "Whether other services' marks are removed from answers: from headers of all providers, and from bodies of those in aggregators.",
+      "Whether other services' marks are removed from answers: from headers of all providers, and from bodies of those in aggregators. Default: strip, with mode: report keep.",
     ),
   aggregators: z
     .array(z.string())
@@ -129,7 +129,8 @@ export default class Scrub implements Plugin {
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
-    if (this.options.responses === "keep" || this.options.mode === "report") return undefined;
+    const { mode, responses = mode === "report" ? "keep" : "strip" } = this.options;
+    if (responses === "keep") return undefined;
     const table = this.table(exchange.protocol.name);
     head.headers.deleteWhere((name) => table.answerHeaders.find(name) !== undefined);
     const provider = exchange.attempt?.target.provider.name;

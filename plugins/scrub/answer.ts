@@ -46,18 +46,27 @@ function cleanElement(table: MarkTable, bytes: Buffer): Buffer {
   return from < 0 ? bytes : cleanSpan(table, bytes, from, bytes.lastIndexOf("}") + 1);
 }
 
-/** Cleans an event's single data line; JSON over several lines does not occur in practice, and passes. */
+/**
+ * Cleans an event's single data line, and removes comments that name the service; JSON over several lines does not occur in
+ * practice, and passes.
+ */
 function cleanEvent(table: MarkTable, bytes: Buffer, ping: Buffer): Buffer {
-  let at = 0;
-  let comment = false;
-  while (at < bytes.length) {
-    let end = at;
+  const kept: Buffer[] = [];
+  let from = 0;
+  let data: [from: number, to: number] | undefined;
+  for (let at = 0, end = 0; at < bytes.length; at = end + 1) {
+    end = at;
     while (end < bytes.length && bytes[end] !== LF && bytes[end] !== CR) end++;
-    if (bytes.subarray(at, at + DATA.length).equals(DATA)) return cleanSpan(table, bytes, at + DATA.length, end);
-    if (bytes[at] === COLON) comment ||= table.comments.some((text) => bytes.subarray(at, end).includes(text));
-    at = end + 1;
+    const line = bytes.subarray(at, end);
+    if (line[0] === COLON && table.comments.some((text) => line.includes(text))) {
+      kept.push(bytes.subarray(from, at));
+      if (bytes[end] === CR && bytes[end + 1] === LF) end++;
+      from = end + 1;
+    } else if (line.subarray(0, DATA.length).equals(DATA)) data ??= [at + DATA.length, end];
   }
-  return comment ? ping : bytes;
+  if (!data) return kept.length > 0 ? ping : bytes;
+  if (kept.length === 0) return cleanSpan(table, bytes, ...data);
+  return cleanEvent(table, Buffer.concat([...kept, bytes.subarray(from)]), ping);
 }
 
 /** Removes the marks from the JSON object between two positions; returns the same bytes where there are none. */

@@ -133,8 +133,16 @@ t.test("a secret replaced by a rotation is refused as such, not as an expired ke
   t.ok(((await refused.json()) as { error: { message: string } }).error.message.startsWith(message));
   const next = rotated?.key ?? "";
   t.equal((await ask(running, { "x-api-key": next })).status, 200);
-  t.equal((await ask(running, { authorization: `Bearer ${key}`, "x-api-key": next })).status, 200, "beside the new one");
-  t.equal((await ask(running, { authorization: `Bearer ${next}`, "x-api-key": key })).status, 200, "behind the new one");
+  t.equal(
+    (await ask(running, { authorization: `Bearer ${key}`, "x-api-key": next })).status,
+    200,
+    "beside the new one",
+  );
+  t.equal(
+    (await ask(running, { authorization: `Bearer ${next}`, "x-api-key": key })).status,
+    200,
+    "behind the new one",
+  );
 });
 
 t.test("a key with models lists and uses only these", async (t) => {

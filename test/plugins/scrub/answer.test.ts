@@ -76,6 +76,7 @@ t.test("headers of other services are removed from every response", async (t) =>
   t.same(after({ mode: "reject" }), kept);
   t.same(after({ responses: "keep" }), lines);
   t.same(after({ mode: "report" }), lines, "report removes nothing");
+  t.same(after({ mode: "report", responses: "strip" }), kept, "unless it is said");
 });
 
 t.test("every mark of the catalogue in answers", async (t) => {
@@ -149,6 +150,12 @@ t.test("events are cleaned one by one, with their framing unchanged", async (t) 
     PING.toString(),
     "a comment that names the service becomes a ping",
   );
+  const named = ": OPENROUTER PROCESSING";
+  for (const line of ["\n", "\r\n", "\r"]) {
+    const lines = [named, ": hello", named, 'data: {"a":1,"provider":"P"}', named, "", ""];
+    const rest = [": hello", 'data: {"a":1}', "", ""];
+    t.equal(through(stage, frames("event", lines.join(line))), rest.join(line), "one beside data is removed");
+  }
 });
 
 t.test("elements of an array stream are cleaned with the separators around them", async (t) => {
