@@ -13,6 +13,7 @@ import type { OwnedObject, Owners } from "../store/owners.ts";
 import { asObject, type JsonObject } from "../wire/values.ts";
 import type { IssuedIds } from "./issued.ts";
 import { MemberExtractor } from "./member-extractor.ts";
+import { possibleIds } from "./possible-ids.ts";
 import { type ObjectReference, type ReferenceFinder, referenceFinder } from "./reference-finder.ts";
 import { RequestFileMarks } from "./request-file-marks.ts";
 import { ownersOf, type Share } from "./share.ts";
@@ -54,7 +55,12 @@ export class ObjectAccess {
     const { storedResponseId } = exchange.operation;
     const finder = objects && this.finderFor(objects);
     const all =
-      storedResponseId === undefined ? finder?.findInBody(exchange.body) : [{ id: storedResponseId, param: undefined }];
+      storedResponseId === undefined
+        ? finder?.findInBody(exchange.body)
+        : [
+            { id: storedResponseId, param: undefined },
+            ...exchange.query.entries().flatMap(([name, value]) => possibleIds(name, value)),
+          ];
     if (!all || all.length === 0) return;
     // Ids that the gateway issued are stored at no provider: the decoder of the request decides about them.
     const owners = ownersOf(this.share, exchange.caller);

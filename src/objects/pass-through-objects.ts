@@ -8,17 +8,13 @@ import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { bodyReferenceFinder, requestLines } from "./body-reference-finder.ts";
 import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";
 import type { ObjectAccess } from "./objects.ts";
+import { looksLikeId, possibleIds } from "./possible-ids.ts";
 import { type BodyReferenceFinder, type ObjectReference, ReferenceFinder } from "./reference-finder.ts";
 import { PieceReader } from "./uploaded-pieces.ts";
 
 const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
-/** A run of letters and digits in an id; names of methods and models have shorter ones, or the digits of a date. */
-const RANDOM_RUN = /^(?=.*\d)(?!\d{8}$).{8,}$/;
-const ID_SEPARATOR = /[^A-Za-z0-9]+/;
 /** Bytes of a member that contains an id of a derived object. */
 const MAX_DERIVED_BYTES = 64 * 1024;
-/** Between ids in a query parameter; also of a name with slashes, whose last part is the id. */
-const ID_LIST_SEPARATOR = /[\s,;/]+/;
 /** Segments of the longest collection. */
 const MAX_COLLECTION_SEGMENTS = 3;
 
@@ -87,13 +83,6 @@ const pathSegments = (path: string): string[] =>
     .split("/")
     .map((part) => part.replace(/[;:].*$/s, "").trim())
     .filter((part) => part !== "" && !VERSION.test(part));
-
-/** Reports whether a segment of an unknown path looks like an id. */
-const looksLikeId = (part: string): boolean => part.split(ID_SEPARATOR).some((run) => RANDOM_RUN.test(run));
-
-/** Returns what may be ids in a query parameter of any name. */
-const possibleIds = (param: string, value: string): ObjectReference[] =>
-  value.split(ID_LIST_SEPARATOR).flatMap((id) => (looksLikeId(id) ? { id, param, mayBeInvented: true as const } : []));
 
 /** Separates keys' objects in pass-through requests: by their paths, and by ids in JSON bodies. */
 export class PassThroughObjects {

@@ -236,6 +236,32 @@ t.test("a stored answer, and what is below it, is requested where it was created
   t.equal((await two.ask("mine", `/v1/responses/${id}`)).status, 200);
 });
 
+t.test("a request for a stored answer names no other key's objects in its query either", async (t) => {
+  let made = 0;
+  const upstream = await httpUpstream(({ method, url }, reply) => {
+    const json = method === "POST" ? { id: `resp_${++made}23456789`, output: [] } : { url };
+    reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(json));
+  });
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { v: { url: "${upstream.origin}v1", protocol: openai-responses } }\nmodels: { both: { targets: [v:m] } }\n${FILE_KEYS}`,
+  );
+  const ask = (key: KeyName, path: string, body?: string) => {
+    const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
+    return fetch(running.url + path, { headers, ...(body !== undefined && { method: "POST", body }) });
+  };
+  const make = async (key: KeyName) =>
+    ((await (await ask(key, PATHS.responses, '{"model":"both","input":"x"}')).json()) as { id: string }).id;
+  const [own, second, foreign] = [await make("mine"), await make("mine"), await make("theirs")];
+  for (const after of [second, "msg_0123456789abcdef", "4", ""]) {
+    const path = `/v1/responses/${own}/input_items?after=${after}&include[]=reasoning.encrypted_content`;
+    t.match(await (await ask("mine", path)).json(), { url: path }, after);
+  }
+  const refused = await ask("mine", `/v1/responses/${own}/input_items?limit=2&after=${foreign}`);
+  t.match([refused.status, await refused.json()], [404, { error: { param: "after" } }]);
+});
+
 t.test("an answer to compare caches with is named where it is the key's own, and left out elsewhere", async (t) => {
   const { a, b, ask, url } = await pair(t);
   const made = await ask("mine", PATHS.responses, { model: "only-b", input: "x" });
