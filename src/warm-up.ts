@@ -1,4 +1,4 @@
-import { mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { lstatSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import { createConnection, type Socket } from "node:net";
 import { devNull, tmpdir } from "node:os";
@@ -27,6 +27,10 @@ const CONNECTION = 10;
 const ENOUGH = 10_000;
 /** Milliseconds after which the warm-up of a busy process is given up. */
 const MAX_WARM_UP_TIME = 60_000;
+/** The beginning of the name of a warm-up's folder. */
+const FOLDER_PREFIX = "gateway-warm-up-";
+/** Milliseconds after which a warm-up's folder was left by a process that was killed. */
+const ABANDONED_AFTER = 60 * 60_000;
 /** Milliseconds without a real request before it continues. */
 const IDLE = 100;
 /**
@@ -63,7 +67,7 @@ export class WarmUp {
   private readonly gateways: Gateway[] = [];
   private provider: WarmUpProvider | undefined;
   private readonly sockets = new Set<Socket>();
-  private readonly folder = mkdtempSync(join(tmpdir(), "gateway-warm-up-"));
+  private readonly folder = mkdtempSync(join(tmpdir(), FOLDER_PREFIX));
   private readonly log = new JsonLog(openSync(devNull, "w"));
   private count = 0;
   private closed: Promise<void> | undefined;
@@ -80,6 +84,7 @@ export class WarmUp {
     const end = performance.now() + time;
     let warmUp: WarmUp | undefined;
     try {
+      removeAbandonedFolders();
       warmUp = new WarmUp(serializedRequests(configFolder));
       await warmUp.open(configFolder);
       await warmUp.runClients(end);
@@ -192,6 +197,19 @@ export class WarmUp {
       resolve();
     });
     return promise;
+  }
+}
+
+/** Removes folders that this user's killed processes left: nobody else removes them where temporary files are on a disk. */
+function removeAbandonedFolders(): void {
+  const before = Date.now() - ABANDONED_AFTER;
+  for (const name of readdirSync(tmpdir())) {
+    if (!name.startsWith(FOLDER_PREFIX)) continue;
+    const path = join(tmpdir(), name);
+    const { uid, mtimeMs } = lstatSync(path, { throwIfNoEntry: false }) ?? {};
+    // Not of others, who could replace files in it by links meanwhile.
+    if (uid === process.getuid?.() && mtimeMs !== undefined && mtimeMs < before)
+      rmSync(path, { recursive: true, force: true });
   }
 }
 

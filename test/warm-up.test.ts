@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,6 +25,16 @@ t.test("a warm-up has requests of every kind answered, and leaves nothing open",
   await warmUp?.close();
   await until(() => sockets() <= before, "its sockets to close");
   t.same(log.lines, []);
+});
+
+t.test("folders that killed processes have left are removed after an hour", async (t) => {
+  const left = mkdtempSync(join(tmpdir(), "gateway-warm-up-"));
+  const running = mkdtempSync(join(tmpdir(), "gateway-warm-up-"));
+  t.teardown(() => rmSync(running, { recursive: true }));
+  writeFileSync(join(left, "gateway.db"), "");
+  utimesSync(left, new Date(), new Date(Date.now() - 61 * 60_000));
+  await (await WarmUp.run(1, new MemoryLog()))?.close();
+  t.same([existsSync(left), existsSync(running)], [false, true]);
 });
 
 t.test("with a time of 0 there is no warm-up", async (t) => {
