@@ -60,13 +60,16 @@ export type Hint = string | ((value: unknown) => string);
 /** Collects the providers, models and sections of a gateway.yaml, and what of the other file has no counterpart. */
 export class Draft {
   readonly sections: Record<string, unknown> = {};
-  readonly lost: { path: string; why: string }[] = [];
+  /** Why a member has no counterpart, by its path. */
+  private readonly lost = new Map<string, string>();
   private readonly accounts = new Map<string, string>();
   private readonly providers = new Map<string, Record<string, unknown>>();
   private readonly models = new Map<string, DraftModel>();
   private readonly wanted: { provider: string; path: string; wanted: ForeignFields }[] = [];
   /** Variable names for keys written in the file, by key. */
   private readonly written = new Map<string, string>();
+  /** Their number by usual variable. */
+  private readonly writtenFor = new Map<string, number>();
 
   /**
    * @param variable returns the name of the variable that a text refers to; undefined: it is the secret itself
@@ -80,7 +83,7 @@ export class Draft {
 
   /** Reports that a member has no counterpart. */
   reportLost(path: string, why: string): void {
-    if (!this.lost.some((each) => each.path === path)) this.lost.push({ path, why });
+    if (!this.lost.has(path)) this.lost.set(path, why);
   }
 
   /** Reports each member that is not among the known ones. */
@@ -201,14 +204,11 @@ export class Draft {
    * variable's.
    */
   private variableFor(secret: string, usual: string): string {
-    const taken = new Set(this.written.values());
-    let name = this.written.get(secret);
-    for (let n = 1; name === undefined; n++) {
-      const each = `${usual}_FROM_FILE${n === 1 ? "" : `_${n}`}`;
-      if (!taken.has(each)) name = each;
-    }
-    this.written.set(secret, name);
-    return name;
+    return this.written.getOrInsertComputed(secret, () => {
+      const n = (this.writtenFor.get(usual) ?? 0) + 1;
+      this.writtenFor.set(usual, n);
+      return `${usual}_FROM_FILE${n === 1 ? "" : `_${n}`}`;
+    });
   }
 
   private freeName(name: string): string {
@@ -267,7 +267,8 @@ export class Draft {
     const providers = [...this.providers]
       .filter(([name]) => used.has(name))
       .map(([name, entry]) => ({ name, entry: entry as ForeignFields }));
-    return { providers, models, sections: this.sections, lost: this.lost };
+    const lost = [...this.lost].map(([path, why]) => ({ path, why }));
+    return { providers, models, sections: this.sections, lost };
   }
 }
 

@@ -245,6 +245,9 @@ function whyNotServed(vendor: string, mode: string, params: ForeignFields, draft
   return SIGNING_VENDORS.test(vendor) ? `${vendor} requires signed requests, which the gateway cannot send` : undefined;
 }
 
+/** Models whose rates are shown: each of their deployments is reported with all of them. */
+const MAX_SHOWN = 100;
+
 interface ServedDeployment {
   /** Of its model. */
   name: string;
@@ -267,11 +270,9 @@ function reportRates(deployments: readonly ServedDeployment[], draft: Draft): vo
     );
     return `${name}: { ${sums.join(", ")} }`;
   });
-  for (const { path } of rated)
-    draft.reportLost(
-      path,
-      `a target has none: use limits: { models: { ${models.join(", ")} } }, the sums of their deployments, or providers: for all models of a provider`,
-    );
+  const shown = [...models.slice(0, MAX_SHOWN), ...(models.length > MAX_SHOWN ? ["…"] : [])].join(", ");
+  const why = `a target has none: use limits: { models: { ${shown} } }, the sums of their deployments, or providers: for all models of a provider`;
+  for (const { path } of rated) draft.reportLost(path, why);
 }
 
 /** Imports what is known of a deployment, and reports what is not imported. */

@@ -52,6 +52,8 @@ export class YamlSource {
   /** Created on demand, with the option words known by then. */
   private shown: (MaskedText & { lines: readonly string[] }) | undefined;
   private enumeratedAt: EnumeratedValues = () => [];
+  /** The pairs of each map by name, of equal names the last. */
+  private readonly pairs = new Map<YAMLMap, Map<string | undefined, Pair>>();
 
   /**
    * @param file the name to show
@@ -205,7 +207,8 @@ export class YamlSource {
 
   /** Returns the pair of that name in a map, or in a map merged into it with `<<`. */
   private findPair(map: YAMLMap, name: string): Pair | undefined {
-    const own = map.items.findLast((pair) => pairName(pair) === name);
+    const pairs = this.pairs.getOrInsertComputed(map, () => new Map(map.items.map((pair) => [pairName(pair), pair])));
+    const own = pairs.get(name);
     if (own) return own;
     for (const merged of map.items.filter((pair) => pairName(pair) === "<<")) {
       const from = this.resolveAlias(merged.value);

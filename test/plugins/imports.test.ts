@@ -588,3 +588,16 @@ t.test("an unknown kind, an invalid file and an empty one are reported as such",
   for (const kind of importNames())
     await t.rejects(readImport(kind, "hello: 1", ""), { message: /no model in it/ }, kind);
 });
+
+t.test("a LiteLLM file of thousands of deployments with rates and keys has a short report", async (t) => {
+  const deployments = Array.from(
+    { length: 2000 },
+    (_, i) =>
+      `  - { model_name: m${i}, litellm_params: { model: openai/x${i}, rpm: 5, api_key: "sk-0123456789-${i}" } }\n`,
+  );
+  const { file, lost } = await readImport("litellm", `model_list:\n${deployments.join("")}`, "of a test");
+  t.equal(lost.length, 4000);
+  t.ok(JSON.stringify(lost).length < 10_000_000);
+  t.match(lost.at(-1)?.why, /m99: \{ rpm: 5 \}, … \} \}/);
+  t.match(JSON.stringify(file), /"\$OPENAI_API_KEY_FROM_FILE_2000"/);
+});
