@@ -95,11 +95,13 @@ const CONVERSATION_ID = /^[\w.:@=+/-]{1,256}$/;
  * Returns the id of the conversation: that of the vendor's stored one, or the session that the client's headers name. A cache key
  * or a user's id is none, as several conversations may have it.
  */
-function conversationId({ protocol, headers, body }: DoneExchange): string | undefined {
+function conversationId({ protocol, headers, body, credentials }: DoneExchange): string | undefined {
   const stored = body.member("conversation") && body.value("conversation");
   const named = typeof stored === "object" && stored !== null ? (stored as { id?: unknown }).id : stored;
   const all = [named, ...(protocol.conversation?.headers ?? []).map((name) => headers.get(name))];
-  return all.find((each): each is string => typeof each === "string" && CONVERSATION_ID.test(each));
+  // Some clients set the same text as key and session.
+  const isId = (text: string) => CONVERSATION_ID.test(text) && !text.startsWith("gw_") && !credentials.includes(text);
+  return all.find((each): each is string => typeof each === "string" && isId(each));
 }
 
 /** Types of output in the conventions, by what requests name; of several, the first is taken. */

@@ -13,7 +13,14 @@ import { HeaderList } from "../../../src/wire/headers.ts";
 /** Attributes of an attempt with this body, in the client's protocol. */
 function attributesOf(protocol: Protocol, json: object, headers: string[] = []) {
   const body = new Body([Buffer.from(JSON.stringify(json))], "json");
-  const exchange = { protocol, body, headers: new HeaderList(headers), operation: { name: "x", generates: true } };
+  const operation = { name: "x", generates: true };
+  const exchange = {
+    protocol,
+    body,
+    headers: new HeaderList(headers),
+    operation,
+    credentials: ["a-key-of-the-file-0"],
+  };
   const target = { model: "m", provider: { name: "p", url: new URL("https://up.example/v1") } };
   return attemptAttributes(
     exchange as unknown as DoneExchange,
@@ -57,6 +64,8 @@ t.test("the conversation is the vendor's stored one, or the session that the cli
     [gemini, {}, ["x-session-id", "s-4"], "s-4"],
     [chat, { conversation: 5 }, ["x-session-id", "a sentence of somebody's"], undefined],
     [chat, {}, ["x-session-id", "x".repeat(257)], undefined],
+    [chat, {}, ["x-session-id", "a-key-of-the-file-0"], undefined],
+    [responses, { conversation: `gw_${"a".repeat(60)}` }, ["session_id", "s-5"], "s-5"],
   ] as const)
     t.equal(attributesOf(protocol, body, [...headers])["gen_ai.conversation.id"], id, JSON.stringify([body, headers]));
 });
