@@ -48,7 +48,7 @@ export const RAW_MEMBERS: ReadonlySet<string> = new Set(
 );
 
 /** Thresholds that block nothing, like the vendor's default. */
-const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLOCK_THRESHOLD_UNSPECIFIED"]);
+const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE"]);
 
 /**
  * Decodes a request to generate content or to count its tokens, in camel case or snake case.
@@ -107,7 +107,8 @@ const SAFETY_MEMBERS: ReadonlySet<string> = new Set(["category", "method"]);
 /** Declares safety settings stricter than none, which is the vendor's default. */
 function readSafety(request: ProtoFields): void {
   for (const setting of request.objects("safetySettings") ?? []) {
-    if (!PERMISSIVE.has(setting.text("threshold")?.toUpperCase())) setting.declareSelf("safety");
+    const threshold = setting.enumValue("threshold");
+    if (threshold !== undefined && !PERMISSIVE.has(threshold)) setting.declareSelf("safety");
     for (const name of SAFETY_MEMBERS) setting.ignore(name);
     setting.declareUnread();
   }

@@ -115,6 +115,18 @@ export function spellingIn(object: JsonObject, name: string): string {
 }
 
 /**
+ * Names of enum values in requests by number, which Google's older clients send over REST. [F: types of schemas; M: the others]
+ */
+const ENUM_NAMES: Readonly<Record<string, readonly string[]>> = {
+  mode: ["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"],
+  threshold: [
+    ...["HARM_BLOCK_THRESHOLD_UNSPECIFIED", "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH"],
+    ...["BLOCK_NONE", "OFF"],
+  ],
+  mediaResolution: ["UNSPECIFIED", "MEDIA_RESOLUTION_LOW", "MEDIA_RESOLUTION_MEDIUM", "MEDIA_RESOLUTION_HIGH"],
+};
+
+/**
  * The members of an object in proto JSON. Names are in camel case, or in snake case [F: 106 of 747 requests]; numbers may be
  * strings, enums may be in lower case, and a single object may stand for a list of one.
  */
@@ -131,7 +143,9 @@ export class ProtoFields extends Fields {
 
   /** Returns an enum value in upper case. The unspecified one is undefined, and declared with the given feature. */
   enumValue(name: string, unspecified?: Feature): string | undefined {
-    const value = this.text(name)?.toUpperCase();
+    const sent = this.members[this.spelling(name)];
+    const number = typeof sent === "number" && ENUM_NAMES[name]?.[sent] !== undefined ? this.number(name) : undefined;
+    const value = number === undefined ? this.text(name)?.toUpperCase() : ENUM_NAMES[name]?.[number];
     if (!value?.endsWith("UNSPECIFIED")) return value;
     this.ignore(name, unspecified);
     return undefined;

@@ -362,6 +362,29 @@ t.test("the members at top level", async (t) => {
   ]);
 });
 
+t.test("enums may be numbers, as Google's older clients send them over REST", async (t) => {
+  const body = {
+    contents: [{ parts: [{ inlineData: { mimeType: "image/png", data: "aGk=" } }] }],
+    tools: [{ functionDeclarations: [{ name: "f", parameters: { type: 6, properties: { a: { type: 1 } } } }] }],
+    toolConfig: { functionCallingConfig: { mode: 2, allowedFunctionNames: ["f"] } },
+    safetySettings: [4, 5, 0, 3].map((threshold) => ({ category: 7, threshold })),
+    generationConfig: { mediaResolution: 1 },
+  };
+  t.match(read(body), {
+    turns: [{ parts: [{ detail: "low" }] }],
+    toolChoice: { mode: "named", name: "f" },
+  });
+  t.same(
+    usesOf(body).filter((use) => use.startsWith("safety")),
+    ["safety safetySettings.3"],
+  );
+  const unknown = { contents, toolConfig: { functionCallingConfig: { mode: 9 } } };
+  t.match(
+    refusal(() => read(unknown)),
+    { param: "toolConfig.functionCallingConfig.mode" },
+  );
+});
+
 t.test("tokens are counted for contents or for a whole request", async (t) => {
   const whole = { generateContentRequest: { model: "models/x", contents, systemInstruction: "Be terse." } };
   t.match(read(whole, { task: "count" }), { task: "count", turns: [{ role: "system" }, { role: "user" }] });
