@@ -257,6 +257,8 @@ async function requests({ stores, config }: AdminGateway, { query }: AdminReques
   }
   if (search.outcome !== undefined && !OUTCOMES.includes(search.outcome))
     throw new AdminError("bad_request", `outcome takes one of ${OUTCOMES.join(", ")}.`);
+  // The ledger has the ids of keys, and people know their names.
+  if (search.key) search.key = (await stores.keys.show(search.key))?.id ?? search.key;
   const status = query.get("status");
   if (status) search.status = parseStatusRange(status);
   for (const [name, field] of BOUNDS) {

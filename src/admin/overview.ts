@@ -9,6 +9,7 @@ import { limitStatuses } from "./budgets.ts";
 import { shownProviders } from "./providers.ts";
 import { GENERATIONS, LIVE_REQUESTS } from "./questions.ts";
 import { UNKNOWN_STATE } from "./readiness.ts";
+import { precedingSpan } from "./span.ts";
 
 const STARTED = Date.now();
 
@@ -54,15 +55,16 @@ const LEDGER_UNAVAILABLE: Attention = {
 async function ledgerFigures({ config, stores: { ledger } }: AdminGateway, time: number): Promise<object> {
   const days = new Days(config.timezone);
   const [today, yesterday] = [days.today(time), days.yesterday(time)];
+  const byNow = precedingSpan(new URLSearchParams({ since: "today" }), config.timezone, time);
   const hour = { since: time - HOUR, until: time + 1 };
   const sum = async (since: number, until = time + 1) => (await ledger.sums({ since, until, by: [] }))[0];
-  const [minute, sums, failures, speeds, spentToday, byNow, spentYesterday] = await Promise.all([
+  const [minute, sums, failures, speeds, spentToday, spentByNow, spentYesterday] = await Promise.all([
     sum(time - 60_000),
     sum(hour.since),
     ledger.failures(hour),
     ledger.speeds(hour),
     sum(today),
-    sum(yesterday, yesterday + (time - today)),
+    sum(byNow.since, byNow.until),
     sum(yesterday, today),
   ]);
   const { exchanges, attempts } = failures;
@@ -87,7 +89,7 @@ async function ledgerFigures({ config, stores: { ledger } }: AdminGateway, time:
     tokens_per_second: speeds[0]?.tokensPerSecond,
     spend: {
       today: spentToday?.cost ?? 0,
-      yesterday_by_now: byNow?.cost ?? 0,
+      yesterday_by_now: spentByNow?.cost ?? 0,
       yesterday: spentYesterday?.cost ?? 0,
     },
   };

@@ -4,6 +4,7 @@ import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
 import { ROUTES } from "../../src/admin/api.ts";
 import { asking, type Running } from "../support/gateway.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 import { startAdmin, YAML } from "./support.ts";
 
 const call = ({ url }: Running, model: string, stream = false) =>
@@ -72,6 +73,11 @@ t.test("the ledger is searched, page by page", async (t) => {
   t.same(idsOf(await found("without=target,key")), []);
   t.equal((await found("without=group&model=echo")).requests.length, 4);
   t.same(idsOf(await found("key=nobody")), []);
+  const { key } = (await ask("POST", "/api/keys", { body: { name: "alice" } })).body;
+  gateway.gateway.stores.ledger.append({ ...plainEntry(Date.now()), key: key.id });
+  await gateway.gateway.stores.ledger.flush();
+  for (const named of [key.id, "alice"])
+    t.match((await found(`key=${named}`)).requests, [{ key: key.id }], "by its id or its name");
   t.same(idsOf(await found("slower=100000")), []);
   t.same(idsOf(await found("until=2000-01-01")), []);
   for (const query of [

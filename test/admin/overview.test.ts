@@ -1,3 +1,4 @@
+import { mock } from "node:test";
 import t from "tap";
 import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import { attentionItems, overview } from "../../src/admin/overview.ts";
@@ -103,4 +104,30 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
     { kind: "ledger", message: /does not respond/ },
     { kind: "ledger", name: "store", message: /^The state of the budgets is unknown/ },
   ]);
+});
+
+t.test("what was spent yesterday by this time has nothing of today, also where today has 25 hours", async (t) => {
+  const { gateway } = await startAdmin(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+timezone: Europe/Berlin
+`,
+  );
+  const spans: { since?: number; until?: number }[] = [];
+  const { ledger } = gateway.stores;
+  const sums = ledger.sums.bind(ledger);
+  ledger.sums = (asked) => {
+    spans.push(asked);
+    return sums(asked);
+  };
+  // The 25th of October had 25 hours there, and began at 22:00 UTC.
+  mock.timers.enable({ apis: ["Date"], now: Date.UTC(2026, 9, 25, 22, 30) });
+  t.teardown(() => mock.timers.reset());
+  await overview(gateway);
+  const today = Date.UTC(2026, 9, 24, 22);
+  t.same(
+    spans.filter(({ until = 0 }) => until <= today),
+    Array.from({ length: 2 }, () => ({ since: Date.UTC(2026, 9, 23, 22), until: today, by: [] })),
+  );
 });
