@@ -9,7 +9,7 @@ import { leftBehindWarning } from "../store/left-behind.ts";
 import { connectToRead, runWithStores } from "../store/open.ts";
 import { isMissingPackage } from "../store/optional-package.ts";
 import { COUNTED_TWICE } from "../store/other-gateways.ts";
-import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
+import { checkDatabase, PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
 import type { PostgresSettings } from "../store/postgres/place.ts";
 import { RedisServer, unusableRedis } from "../store/redis/server.ts";
 import { sqliteFileProblem } from "../store/sqlite/file-problem.ts";
@@ -107,7 +107,7 @@ async function checkRedis(url: string): Promise<void> {
 async function checkPostgres(postgres: PostgresSettings): Promise<void> {
   const database = await PostgresDatabase.open(postgres, 1);
   try {
-    await database.query("select 1");
+    await checkDatabase(database.query);
   } catch (thrown) {
     throw unusableDatabase(postgres, thrown);
   } finally {

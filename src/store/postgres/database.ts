@@ -238,14 +238,17 @@ export class PostgresDatabase {
   }
 }
 
+/** Whatever the default of the database: a stricter one hides what other connections commit meanwhile, as new kinds of rows. */
+const BEGIN = "begin isolation level read committed";
+
 /** Begins a transaction; a connection lost before its first statement is reopened, as nothing is lost then. */
 async function beginTransaction(ask: PostgresQuery, transaction: { lost: boolean }): Promise<void> {
   try {
-    await ask("begin");
+    await ask(BEGIN);
   } catch (thrown) {
     if (!transaction.lost) throw thrown;
     transaction.lost = false;
-    await ask("begin");
+    await ask(BEGIN);
   }
 }
 
@@ -277,6 +280,24 @@ function queryOn(sql: postgres.Sql, check: () => void = () => {}): PostgresTrans
     await sql.unsafe(text);
   };
   return Object.assign(ask, { script });
+}
+
+/**
+ * Checks that the database can store every text, and that our schema is in use.
+ * @throws Error with advice
+ */
+export async function checkDatabase(ask: PostgresQuery): Promise<void> {
+  const [row] = await ask(
+    "select current_setting('server_encoding') as encoding, current_setting('search_path') as path",
+  );
+  const { encoding, path } = row as { encoding: string; path: string };
+  // Its rows with other characters would be refused, and lost.
+  if (encoding !== "UTF8" && encoding !== "SQL_ASCII")
+    throw new Error(`its encoding is ${encoding}, which lacks most characters: make it with encoding 'UTF8'`);
+  if (!/^\s*"?model_gateway"?\s*(?:,|$)/.test(path))
+    throw new Error(
+      `its search_path is ${path}, as a pooler ignores the one that was asked for: alter database … set search_path = ${SCHEMA}`,
+    );
 }
 
 /** Reports whether we have a table of that name now: `to_regclass` may not see what other sessions have just created. */

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  checkDatabase,
   PostgresDatabase,
   type PostgresQuery,
   postgresCode,
@@ -76,7 +77,10 @@ async function openWith<T>(
 
 async function migrate(database: PostgresDatabase): Promise<MigrationNumbers> {
   const files = readdirSync(MIGRATIONS).sort();
-  const before = await database.withDeadline(MIGRATING, migrationsIn);
+  const before = await database.withDeadline(MIGRATING, async (ask) => {
+    await checkDatabase(ask);
+    return migrationsIn(ask);
+  });
   if (before === files.length) return { from: before, to: before };
   return database.transaction(async (ask) => {
     await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);

@@ -74,6 +74,25 @@ if (server) {
     t.match(warnings, [/read-only/, /being written again/]);
   });
 
+  t.test("rows are in all sums, also where the database's transactions are serializable by default", async (t) => {
+    const { url, ledger, view, count, wrong, warnings } = await open(t);
+    const name = new URL(url).pathname.slice(1);
+    await server.ask(url, `alter database ${name} set default_transaction_isolation = 'serializable'`);
+    const { ledger: strict } = await view();
+    for (const [at, model] of ["one", "two"].entries()) {
+      const row = entryToRow(entry({ id: randomUUID(), time: DAY, model, group: model, cost: 5 }));
+      strict.appendRow({ ...row, place: { journal: "1-1-1", from: 100 * at, to: 100 * (at + 1) } });
+      await strict.flush();
+    }
+    t.equal(await count(), 2);
+    t.same(await wrong(), []);
+    t.match(await ledger.sums({ by: ["model"] }), [
+      { group: ["one"], cost: 5 },
+      { group: ["two"], cost: 5 },
+    ]);
+    t.same(warnings, []);
+  });
+
   t.test("rows of keys with very long tags are stored, each holder once, and found by index", async (t) => {
     const { ledger, view, database, warnings } = await open(t);
     const long = (last: string) => ({ ...Object.fromEntries(LONG_TAGS), last });

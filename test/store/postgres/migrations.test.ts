@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import t from "tap";
-import { PostgresDatabase } from "../../../src/store/postgres/database.ts";
+import { checkDatabase, PostgresDatabase } from "../../../src/store/postgres/database.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
 
@@ -9,7 +9,11 @@ const server = await startPostgres(t);
 
 if (server) {
   t.test("several that start at the same time migrate the schema once", async (t) => {
-    const place = placeOf(await server.database());
+    const url = await server.database();
+    // A process must see what another one has migrated while it waited.
+    const strict = "set default_transaction_isolation = 'repeatable read'";
+    await server.ask(url, `alter database ${new URL(url).pathname.slice(1)} ${strict}`);
+    const place = placeOf(url);
     const opened = await Promise.all(Array.from({ length: 5 }, () => openPostgres(place, 2)));
     const from = opened.map(({ migrated }) => migrated.from).sort();
     t.same(from, [0, FILES, FILES, FILES, FILES]);
@@ -45,6 +49,18 @@ if (server) {
     },
   );
 
+  t.test("a database that cannot store every text is refused, and left unchanged", async (t) => {
+    const place = { ...placeOf(await server.database()), database: `latin_${process.pid}` };
+    const url = `postgres:///${place.database}`;
+    const made = `create database ${place.database} encoding 'LATIN1' lc_collate 'C' lc_ctype 'C' template template0`;
+    await server.ask("postgres:///postgres", made);
+    await t.rejects(openPostgres(place, 1), {
+      name: "FileError",
+      message: /its encoding is LATIN1, .* make it with encoding 'UTF8'\.$/,
+    });
+    t.same(await server.ask(url, "select 1 from pg_namespace where nspname = 'model_gateway'"), []);
+  });
+
   t.test("a missing database, and a missing user, are reported as such", async (t) => {
     const place = placeOf(await server.database());
     await t.rejects(openPostgres({ ...place, database: "nobody" }, 1), { message: /create database "nobody" owner/ });
@@ -65,6 +81,13 @@ if (server) {
     await (await soon).database.close();
   });
 }
+
+t.test("a pooler that ignores our search_path is reported, as tables would be in another schema", async (t) => {
+  const withPath = (path: string) => checkDatabase(async () => [{ encoding: "UTF8", path }]);
+  await t.rejects(withPath('"$user", public'), { message: /search_path is "\$user", public, as a pooler ignores/ });
+  await t.rejects(withPath("model_gateway_2"), { message: /search_path/ });
+  for (const path of ["model_gateway", '"model_gateway", public']) await t.resolves(withPath(path));
+});
 
 t.test("a query to a server that does not respond times out", async (t) => {
   const place = placeOf("postgres://u@127.0.0.1:1/d");
