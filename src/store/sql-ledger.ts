@@ -1,12 +1,16 @@
+import { placedSince } from "./journal-place.ts";
 import {
   Ledger,
   type LedgerEntry,
   type LedgerFailures,
   type LedgerFilter,
+  type LedgerQuery,
   type LedgerRows,
   type LedgerSearch,
   type LedgerSpan,
   type LedgerSpeed,
+  type LedgerSum,
+  type PlacedSums,
   type SpeedGroup,
 } from "./ledger.ts";
 import { readPages } from "./ledger-pages.ts";
@@ -21,7 +25,15 @@ import {
   searchQuery,
   speedQuery,
 } from "./ledger-search.ts";
-import { type LedgerDialect, newestRowsSql, pageSql } from "./ledger-sql.ts";
+import {
+  type LedgerDialect,
+  newestRowsSql,
+  pageSql,
+  parsePlacedSums,
+  parseSum,
+  placedSumsSql,
+  sumsSql,
+} from "./ledger-sql.ts";
 import { lastUsedSql, parseLastUsed } from "./ledger-used.ts";
 import type { RowCursor } from "./row-cursor.ts";
 
@@ -46,6 +58,15 @@ export abstract class SqlLedger extends Ledger {
   abstract appendRow(row: UsageRow): void;
   /** Returns all rows of a query. */
   protected abstract queryRows(query: SqlQuery): Promise<readonly Record<string, unknown>[]>;
+  /**
+   * Returns all rows of a query for sums.
+   * @param first the values that are bound before those of `sumBounds`
+   */
+  protected abstract querySums(
+    text: string,
+    query: LedgerQuery,
+    ...first: number[]
+  ): Promise<readonly Record<string, unknown>[]>;
   /** Writes buffered rows before a query, if that is possible now. */
   protected abstract flushBuffered(): Promise<void>;
 
@@ -56,6 +77,16 @@ export abstract class SqlLedger extends Ledger {
   override begin(): void {}
   override persist(): void {}
   override async recovered(): Promise<void> {}
+
+  override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
+    await this.flushBuffered();
+    return (await this.querySums(sumsSql(query, this.dialect), query)).map((row) => parseSum(row, query));
+  }
+
+  override async placedSums(query: LedgerQuery): Promise<PlacedSums> {
+    await this.flushBuffered();
+    return parsePlacedSums(await this.querySums(placedSumsSql(query, this.dialect), query, placedSince()), query);
+  }
 
   override async *entries(rows: LedgerRows): AsyncGenerator<LedgerEntry> {
     await this.flushBuffered();

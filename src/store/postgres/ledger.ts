@@ -1,7 +1,7 @@
 import { thrownMessage } from "../../core/errors.ts";
 import { sanitizeText } from "../../wire/utf8.ts";
-import { batchLength, type InsertedJournal, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
-import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
+import { batchLength, type InsertedJournal, insertedJournals, wasDeleted } from "../journal-place.ts";
+import type { LedgerEntry, LedgerQuery, LedgerWarn } from "../ledger.ts";
 import { entryToRow, rowTime, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
 import {
@@ -9,13 +9,9 @@ import {
   addToSumsSql,
   inWholeHours,
   type LedgerDialect,
-  parsePlacedSums,
-  parseSum,
-  placedSumsSql,
   ROW_AS_SUMS,
   SUM_KEY,
   sumBounds,
-  sumsSql,
 } from "../ledger-sql.ts";
 import { DAY, HOUR, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
@@ -136,28 +132,16 @@ export class PostgresLedger extends SqlLedger {
     return this.flushing;
   }
 
-  override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    await this.flushBuffered();
-    const rows = await this.runSums(async (ask) => {
-      const span = inWholeHours(query, await postgresPrunedBefore(ask));
-      return ask(sumsSql(query, DIALECT), ...sumBounds(span));
-    });
-    return rows.map((row) => parseSum(row, query));
-  }
-
-  override async placedSums(query: LedgerQuery): Promise<PlacedSums> {
-    await this.flushBuffered();
-    const rows = await this.runSums(async (ask) => {
-      const span = inWholeHours(query, await postgresPrunedBefore(ask));
-      return ask(placedSumsSql(query, DIALECT), placedSince(), ...sumBounds(span));
-    });
-    return parsePlacedSums(rows, query);
-  }
-
-  /** Queries sums, which budgets need: they do not share connections with queries of rows, which take longer. */
-  private async runSums<T>(work: (ask: PostgresQuery) => Promise<T>): Promise<T> {
+  /** Budgets need sums: they do not share connections with queries of rows, which take longer. */
+  protected override async querySums(
+    text: string,
+    query: LedgerQuery,
+    ...first: number[]
+  ): Promise<readonly PostgresRow[]> {
     await this.database.query(PROBE);
-    return this.database.withDeadline(QUERY_TIMEOUT, work);
+    return this.database.withDeadline(QUERY_TIMEOUT, async (ask) =>
+      ask(text, ...first, ...sumBounds(inWholeHours(query, await postgresPrunedBefore(ask)))),
+    );
   }
 
   protected override async queryRows({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {

@@ -1,24 +1,16 @@
 import type { StatementSync } from "node:sqlite";
 import { thrownMessage } from "../../core/errors.ts";
 import { storeErrorMessage } from "../damage.ts";
-import { batchLength, insertedJournals, placedSince, wasDeleted } from "../journal-place.ts";
-import type { LedgerEntry, LedgerQuery, LedgerSum, LedgerWarn, PlacedSums } from "../ledger.ts";
+import { batchLength, insertedJournals, wasDeleted } from "../journal-place.ts";
+import type { LedgerEntry, LedgerQuery, LedgerWarn } from "../ledger.ts";
 import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
-import {
-  addToSumsSql,
-  inWholeHours,
-  type LedgerDialect,
-  parsePlacedSums,
-  parseSum,
-  placedSumsSql,
-  sumBounds,
-  sumsSql,
-} from "../ledger-sql.ts";
+import { addToSumsSql, inWholeHours, type LedgerDialect, sumBounds } from "../ledger-sql.ts";
 import { DAY, HourSums, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
 import { type SqliteDatabase, sqliteCode } from "./database.ts";
 import { SqliteDictionary } from "./dictionary.ts";
+import { sqlitePrunedBefore } from "./pruning.ts";
 
 /** Rows per transaction, which blocks for about a millisecond. */
 const BATCH = 250;
@@ -53,7 +45,6 @@ export class SqliteLedger extends SqlLedger {
   private readonly sumUp: StatementSync;
   private readonly sumUpDay: StatementSync;
   private readonly countOnce: StatementSync;
-  private readonly pruned: StatementSync;
   private readonly position: StatementSync;
   private readonly advance: StatementSync;
   private readonly rows: UsageRow[] = [];
@@ -75,7 +66,6 @@ export class SqliteLedger extends SqlLedger {
     super(DIALECT, "select value as key from json_each(?)");
     this.kinds = new SqliteDictionary(database);
     this.holders = new SqliteDictionary(database, "usage_holder", HOLDER_COLUMNS);
-    this.pruned = database.prepare("select ifnull(max(before), 0) as before from usage_pruned");
     this.position = database.prepare("select position from journal where name = ?");
     this.advance = database.prepare(
       "insert into journal values (?, ?, ?) on conflict do update set position = max(position, excluded.position), time = max(time, excluded.time)",
@@ -134,20 +124,15 @@ export class SqliteLedger extends SqlLedger {
     while (left > 0 && this.rows.length > 0) left -= await this.database.retryWhileBusy(() => this.write());
   }
 
-  override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    await this.flushBuffered();
-    const statement = this.database.prepare(sumsSql(query, DIALECT));
+  protected override async querySums(
+    text: string,
+    query: LedgerQuery,
+    ...first: number[]
+  ): Promise<readonly Record<string, unknown>[]> {
+    const statement = this.database.prepare(text);
     // A sum of nano-dollars exceeds 2^53 at nine million dollars; beyond it is rounded instead of refused.
     statement.setReadBigInts(true);
-    return statement.all(...sumBounds(inWholeHours(query, this.prunedBefore))).map((row) => parseSum(row, query));
-  }
-
-  override async placedSums(query: LedgerQuery): Promise<PlacedSums> {
-    await this.flushBuffered();
-    const statement = this.database.prepare(placedSumsSql(query, DIALECT));
-    statement.setReadBigInts(true);
-    const bounds = sumBounds(inWholeHours(query, this.prunedBefore));
-    return parsePlacedSums(statement.all(placedSince(), ...bounds), query);
+    return statement.all(...first, ...sumBounds(inWholeHours(query, sqlitePrunedBefore(this.database))));
   }
 
   protected override async queryRows({ text, values }: SqlQuery): Promise<readonly Record<string, unknown>[]> {
@@ -197,7 +182,7 @@ export class SqliteLedger extends SqlLedger {
     try {
       this.database.transaction(() => {
         const sums = new HourSums();
-        const before = this.prunedBefore;
+        const before = sqlitePrunedBefore(this.database);
         for (at = 0; at < batch.length; at++) {
           if (this.wasPruned(batch[at] as UsageRow, before)) continue;
           const row = this.rowToWrite(batch[at] as UsageRow);
@@ -227,11 +212,6 @@ export class SqliteLedger extends SqlLedger {
     this.removeRows(0, batch.length);
     if (this.outage) this.endOutage(this.outage);
     return batch.length;
-  }
-
-  /** The time (Unix milliseconds) before which rows have been deleted; 0: never. */
-  private get prunedBefore(): number {
-    return Number(this.pruned.get()?.["before"]);
   }
 
   private wasPruned(row: UsageRow, before: number): boolean {
