@@ -6,6 +6,12 @@ const PROGRESS_ROWS = 100_000;
 /** Receives progress messages of a long operation. */
 export type ProgressListener = (message: string) => void;
 
+/** Numbers of migrations: those in a store when it was opened, and those in it now. */
+export interface MigrationNumbers {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** How a backup replaces a store. */
 export interface RestoreOptions {
   /** Also over a store with exchanges or changes of keys or groups that the backup does not have. */
@@ -28,8 +34,7 @@ export interface RestoreResult {
 
 /** Operations on a store besides serving from it; also while gateways run. */
 export abstract class Maintenance {
-  /** Numbers of migrations: those in the store when it was opened, and those in it now. */
-  abstract readonly migrated: { readonly from: number; readonly to: number };
+  abstract readonly migrated: MigrationNumbers;
   /**
    * Writes a copy of the store's current content including the journals: as a start would find it if this machine died now.
    * @param file must not exist

@@ -1,9 +1,9 @@
 import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS, describeDifferences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
-import { Maintenance, type ProgressListener } from "../maintenance.ts";
+import { Maintenance, type MigrationNumbers, type ProgressListener } from "../maintenance.ts";
 import { PostgresAudit } from "./audit.ts";
 import { type PostgresDatabase, SCHEMA } from "./database.ts";
-import { type MigrationNumbers, openPostgres } from "./migrations.ts";
+import { openPostgres } from "./migrations.ts";
 import { postgresPrunedBefore, prunePostgres } from "./partitions.ts";
 import { displayUrl, type PostgresSettings } from "./place.ts";
 

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { MigrationNumbers } from "../maintenance.ts";
 import {
   checkDatabase,
   PostgresDatabase,
@@ -20,12 +21,6 @@ const MIGRATING = 600_000;
 /** Milliseconds to wait for a database that is starting, and between attempts. */
 const START_TIMEOUT = 5_000;
 const RETRY_DELAY = 250;
-
-/** Numbers of migrations: those in the database when it was opened, and those in it now. */
-export interface MigrationNumbers {
-  readonly from: number;
-  readonly to: number;
-}
 
 /**
  * Opens a database and migrates its schema; safe with concurrent processes.

@@ -4,6 +4,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { FileError } from "../../core/errors.ts";
 import { storeErrorMessage } from "../damage.ts";
+import type { MigrationNumbers } from "../maintenance.ts";
 import { sleepSync } from "../sleep-sync.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
@@ -49,6 +50,7 @@ export class SqliteDatabase {
   private readonly synchronous: "normal" | "full";
   /** The inode of the open file, in case its name is reused; undefined in memory. */
   readonly inode: number | undefined;
+  readonly migrated: MigrationNumbers;
 
   /**
    * Opens the file, creates it (readable by its owner only) if it does not exist, and migrates its schema.
@@ -84,7 +86,7 @@ export class SqliteDatabase {
       this.sqlite.exec("pragma secure_delete = on");
       this.sqlite.exec("pragma journal_size_limit = 67108864");
       this.sqlite.exec(`pragma wal_autocheckpoint = ${checkpoint}`);
-      this.migrate();
+      this.migrated = this.migrate();
       this.sqlite.exec(`pragma busy_timeout = ${BLOCKING}`);
     } catch (error) {
       this.sqlite.close();
@@ -171,16 +173,17 @@ export class SqliteDatabase {
   }
 
   /** Runs the new files of `migrations/`, in the order of their numbers. */
-  private migrate(): void {
+  private migrate(): MigrationNumbers {
     const files = migrationFiles();
-    const version = () => versionOf(this.sqlite);
-    if (version() === files.length) return;
-    this.transaction(() => {
+    const to = files.length;
+    if (versionOf(this.sqlite) === to) return { from: to, to };
+    return this.transaction(() => {
       // Read again: another process may have migrated while this one waited for the lock.
-      const seen = version();
-      if (seen > files.length) throw new Error("it was made by a newer version of model-gateway; use that one");
-      for (const file of files.slice(seen)) this.sqlite.exec(readFileSync(new URL(file, MIGRATIONS), "utf8"));
-      this.sqlite.exec(`pragma user_version = ${files.length}`);
+      const from = versionOf(this.sqlite);
+      if (from > to) throw new Error("it was made by a newer version of model-gateway; use that one");
+      for (const file of files.slice(from)) this.sqlite.exec(readFileSync(new URL(file, MIGRATIONS), "utf8"));
+      this.sqlite.exec(`pragma user_version = ${to}`);
+      return { from, to };
     });
   }
 }

@@ -6,7 +6,7 @@ import { hasWaitingRows, journalFolder, listJournals } from "../journal/files.ts
 import { readJournals } from "../journal/lines.ts";
 import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS, describeDifferences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
-import { Maintenance, type ProgressListener } from "../maintenance.ts";
+import { Maintenance, type MigrationNumbers, type ProgressListener } from "../maintenance.ts";
 import { SqliteAudit } from "./audit.ts";
 import { fullDiskError, SqliteDatabase } from "./database.ts";
 import { importJournals } from "./import-journals.ts";
@@ -24,15 +24,16 @@ const MAX_LISTED = 20;
 
 /** Maintenance of a SQLite file. */
 export class SqliteMaintenance extends Maintenance {
-  override readonly migrated: { readonly from: number; readonly to: number };
   private readonly database: SqliteDatabase;
 
   /** @throws FileError when the file cannot be used */
   constructor(private readonly path: string) {
     super();
-    const from = existsSync(path) ? migrationsSeen(path) : 0;
     this.database = new SqliteDatabase(path);
-    this.migrated = { from, to: migrationsSeen(path) };
+  }
+
+  override get migrated(): MigrationNumbers {
+    return this.database.migrated;
   }
 
   override async backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }> {
@@ -132,21 +133,6 @@ function createPart(file: string, part: string): void {
     writeFileSync(part, "", { flag: "wx", mode: 0o600 });
   } catch (thrown) {
     throw new Error(`${file} cannot be written: ${fileProblem(thrown, "folder")}.`);
-  }
-}
-
-/** Returns the number of migrations a file has seen. */
-function migrationsSeen(path: string): number {
-  try {
-    const sqlite = new DatabaseSync(path, { readOnly: true, timeout: 5000 });
-    try {
-      return Number(sqlite.prepare("pragma user_version").get()?.["user_version"]);
-    } finally {
-      sqlite.close();
-    }
-  } catch {
-    // Opening the store reports what is wrong with it.
-    return 0;
   }
 }
 
