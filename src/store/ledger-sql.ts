@@ -131,10 +131,11 @@ export const ROW_AS_SUMS = `key, model, target, holder, 1 as requests, case when
 
 /** The columns by which rows are summed. */
 export const SUM_KEY = "key, model, target, holder";
-const SUMS = SUM_COLUMNS.join(", ");
+export const SUMS = SUM_COLUMNS.join(", ");
 /** The sums of all columns, for a `select`. */
 export const AGGREGATES = SUM_COLUMNS.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
-const ONE_ROW = `select time, ${ROW_AS_SUMS} from usage join usage_kind on number = kind where time >= ? and time < ?`;
+/** The rows of a span, as sums of one each. Values: from, to. */
+export const ONE_ROW = `select time, ${ROW_AS_SUMS} from usage join usage_kind on number = kind where time >= ? and time < ?`;
 type SumTable = "usage_hour" | "usage_day" | "usage_week";
 /** Returns the column with the first millisecond of the summed period. */
 const timeColumn = (table: SumTable): string => table.slice("usage_".length);
@@ -146,53 +147,6 @@ export const addToSumsSql = (
 ): string => `insert into ${table} (${timeColumn(table)}, ${SUM_KEY}, ${SUMS}) ${values}
   on conflict (${timeColumn(table)}, ${SUM_KEY}) do update set
   ${SUM_COLUMNS.map((name) => `${name} = ${table}.${name} + excluded.${name}`).join(", ")}`;
-
-const FROM_ROWS = `select time - time % ${HOUR} as hour, ${SUM_KEY}, ${AGGREGATES} from (${ONE_ROW}) as one group by 1, 2, 3, 4, 5`;
-const KEPT = `select hour, ${SUM_KEY}, ${SUMS} from usage_hour where hour >= ?`;
-const DAYS = `select day, ${SUM_KEY}, ${SUMS} from usage_day`;
-const FROM_HOURS = `select hour - hour % ${DAY} as day, ${SUM_KEY}, ${AGGREGATES} from usage_hour group by 1, 2, 3, 4, 5`;
-
-/** Selects hours whose stored sums differ from those of their rows, missing on either side. Values: from, to, from, limit. */
-export const DIFFERING_HOURS = `with found as (${FROM_ROWS}), kept as (${KEPT})
-  select hour, ${SUM_KEY} from (select * from found except select * from kept) as more
-  union select hour, ${SUM_KEY} from (select * from kept except select * from found) as less
-  order by hour limit ?`;
-
-/** Selects days whose sums differ from those of their hours. Value: limit. */
-export const DIFFERING_DAYS = `with kept as (${DAYS}), found as (${FROM_HOURS})
-  select day from (select * from kept except select * from found) as more
-  union select day from (select * from found except select * from kept) as less
-  order by day limit ?`;
-
-const WEEKS = `select week, ${SUM_KEY}, ${SUMS} from usage_week`;
-const FROM_DAYS = `select day - day % ${WEEK} as week, ${SUM_KEY}, ${AGGREGATES} from usage_day group by 1, 2, 3, 4, 5`;
-
-/** Selects weeks whose sums differ from those of their days. Value: limit. */
-export const DIFFERING_WEEKS = `with kept as (${WEEKS}), found as (${FROM_DAYS})
-  select week from (select * from kept except select * from found) as more
-  union select week from (select * from found except select * from kept) as less
-  order by week limit ?`;
-
-/** Differing sums, as the store returns them. */
-interface DifferingSums {
-  readonly hours: readonly Record<string, unknown>[];
-  readonly days: readonly Record<string, unknown>[];
-  readonly weeks: readonly Record<string, unknown>[];
-}
-
-/** Describes the differences for operators. */
-export function describeDifferences({ hours, days, weeks }: DifferingSums, most: number): string[] {
-  const hourTexts = hours.slice(0, most).map(({ hour, key, model, target }) => {
-    const at = new Date(Number(hour)).toISOString().slice(0, 13).replace("T", " ");
-    return `the sums of ${at}h UTC, key ${key || "-"}, model ${model || "-"}, target ${target || "-"} are not those of their rows`;
-  });
-  const more = hours.length > most ? ["and more of the same kind"] : [];
-  const ofDays = days.map(({ day }) => `the sums of the day ${dayAt(day)} UTC are not those of its hours`);
-  const ofWeeks = weeks.map(({ week }) => `the sums of the week from ${dayAt(week)} UTC are not those of its days`);
-  return [...hourTexts, ...more, ...ofDays, ...ofWeeks];
-}
-
-const dayAt = (time: unknown): string => new Date(Number(time)).toISOString().slice(0, 10);
 
 type Bounds = [from: number, to: number];
 const NONE: Bounds = [0, 0];

@@ -1,5 +1,5 @@
 import t from "tap";
-import { describeDifferences, inWholeHours, parseSum, sumBounds, sumsSql } from "../../src/store/ledger-sql.ts";
+import { inWholeHours, parseSum, sumBounds, sumsSql } from "../../src/store/ledger-sql.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -35,17 +35,10 @@ t.test("a query has as many values as bounds, and tables of holders only where t
   t.match(sumsSql({ by: ["tag"] }, dialect), /usage_holder as h on h\.number = holder\s+TAGS/);
 });
 
-t.test("sums are numbers in any representation, and differences are reported", async (t) => {
+t.test("sums are numbers in any representation", async (t) => {
   const row = { g0: "fast", requests: "3", failed: 1n, tokens_in: 2, cached: 0, tokens_out: 0, reasoning: 0 };
   t.same(parseSum({ ...row, g0: "20780", g1: "fast" }, { by: ["day", "model"] }).group, ["2026-11-23", "fast"]);
   t.match(parseSum({ ...row, cost: "90071992547409930", unsettled: 0 }, { by: ["model"] }), {
     ...{ group: ["fast"], requests: 3, failed: 1, cost: Number("90071992547409930") },
   });
-  const hours = Array.from({ length: 3 }, () => ({ hour: String(HOUR), key: "", model: "m", target: "t" }));
-  t.same(describeDifferences({ hours, days: [{ day: 0 }], weeks: [{ week: "604800000" }] }, 2), [
-    ...Array(2).fill("the sums of 1970-01-01 01h UTC, key -, model m, target t are not those of their rows"),
-    "and more of the same kind",
-    "the sums of the day 1970-01-01 UTC are not those of its hours",
-    "the sums of the week from 1970-01-08 UTC are not those of its days",
-  ]);
 });

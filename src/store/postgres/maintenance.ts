@@ -1,5 +1,4 @@
-import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS, describeDifferences } from "../ledger-sql.ts";
-import { HOUR } from "../ledger-sums.ts";
+import { describeDifferingSums } from "../differing-sums.ts";
 import { Maintenance, type MigrationNumbers, type ProgressListener } from "../maintenance.ts";
 import { PostgresAudit } from "./audit.ts";
 import { type PostgresDatabase, SCHEMA } from "./database.ts";
@@ -9,8 +8,6 @@ import { displayUrl, type PostgresSettings } from "./place.ts";
 
 /** Deadline in milliseconds for operations that read all rows. */
 const LONG = 24 * 3_600_000;
-/** Maximum number of problems listed individually. */
-const MAX_LISTED = 20;
 
 /** Maintenance of a PostgreSQL database. */
 export class PostgresMaintenance extends Maintenance {
@@ -34,12 +31,7 @@ export class PostgresMaintenance extends Maintenance {
 
   override async verify(progress: ProgressListener): Promise<string[]> {
     progress("comparing hourly sums with their rows");
-    return this.database.withDeadline(LONG, async (ask) => {
-      const from = Math.ceil((await postgresPrunedBefore(ask)) / HOUR) * HOUR;
-      const hours = await ask(DIFFERING_HOURS, from, Number.MAX_SAFE_INTEGER, from, MAX_LISTED + 1);
-      const days = await ask(DIFFERING_DAYS, MAX_LISTED);
-      return describeDifferences({ hours, days, weeks: await ask(DIFFERING_WEEKS, MAX_LISTED) }, MAX_LISTED);
-    });
+    return this.database.withDeadline(LONG, async (ask) => describeDifferingSums(ask, await postgresPrunedBefore(ask)));
   }
 
   protected override removeRows(before: number): AsyncIterable<number> {

@@ -2,10 +2,9 @@ import { chmodSync, copyFileSync, existsSync, renameSync, statSync, writeFileSyn
 import { dirname } from "node:path";
 import { backup as copy, DatabaseSync } from "node:sqlite";
 import { fileProblem } from "../../core/file-problem.ts";
+import { describeDifferingSums } from "../differing-sums.ts";
 import { hasWaitingRows, journalFolder, listJournals } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
-import { DIFFERING_DAYS, DIFFERING_HOURS, DIFFERING_WEEKS, describeDifferences } from "../ledger-sql.ts";
-import { HOUR } from "../ledger-sums.ts";
 import { Maintenance, type MigrationNumbers, type ProgressListener } from "../maintenance.ts";
 import { SqliteAudit } from "./audit.ts";
 import { fullDiskError, SqliteDatabase } from "./database.ts";
@@ -19,7 +18,7 @@ const ALL = 2 ** 31 - 1;
 const PROGRESS_INTERVAL = 1000;
 /** Rows deleted in one transaction, for which other writers wait some milliseconds; and milliseconds of pause between them. */
 const STEP = { rows: 2000, pause: 1 };
-/** Maximum number of problems listed individually. */
+/** Maximum number of faults of the file that are listed. */
 const MAX_LISTED = 20;
 
 /** Maintenance of a SQLite file. */
@@ -76,11 +75,10 @@ export class SqliteMaintenance extends Maintenance {
     const faults = integrity(this.database, "integrity_check");
     if (faults.length > 0) return faults.slice(0, MAX_LISTED);
     progress("comparing hourly sums with their rows");
-    const from = Math.ceil(sqlitePrunedBefore(this.database) / HOUR) * HOUR;
-    const hours = this.database.prepare(DIFFERING_HOURS).all(from, Number.MAX_SAFE_INTEGER, from, MAX_LISTED + 1);
-    const days = this.database.prepare(DIFFERING_DAYS).all(MAX_LISTED);
-    const weeks = this.database.prepare(DIFFERING_WEEKS).all(MAX_LISTED);
-    return describeDifferences({ hours, days, weeks }, MAX_LISTED);
+    return describeDifferingSums(
+      (text, ...values) => this.database.prepare(text).all(...values),
+      sqlitePrunedBefore(this.database),
+    );
   }
 
   protected override removeRows(before: number): AsyncIterable<number> {
