@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { Days } from "../core/calendar.ts";
 import type { Limits } from "../core/limit-kinds.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { NumberedAuditEntry } from "../store/audit.ts";
 import { DAY, HOUR } from "../store/ledger-sums.ts";
 import type { Maintenance, ProgressListener, RestoreOptions, RestoreResult } from "../store/maintenance.ts";
@@ -42,7 +43,7 @@ interface StoreOperations {
    * @param makes whether a missing store is created
    * @throws Error if it does not exist and is not created
    */
-  openStore(makes: boolean): Maintenance | Promise<Maintenance>;
+  openStore(makes: boolean): MaybePromise<Maintenance>;
   restore(file: string, options: RestoreOptions): Promise<RestoreResult>;
   /** Copies a SQLite store into the database. */
   importFrom(file: string, terms: Omit<RestoreOptions, "force">): Promise<StoreImport>;

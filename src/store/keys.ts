@@ -70,7 +70,7 @@ export abstract class Keys {
    * text that cannot be a key. During a rotation both keys are found; the record of the old one has an expiry.
    * @throws GatewayError `store_unavailable` when the store does not respond and the key is not cached.
    */
-  abstract find(presented: string): KeyRecord | undefined | Promise<KeyRecord | undefined>;
+  abstract find(presented: string): MaybePromise<KeyRecord | undefined>;
   /** Returns the caller of a key: the same object for each request, as long as the record lives. */
   callerOf(record: KeyRecord): Caller {
     let caller = this.callers.get(record);

@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../core/plugin.ts";
 import type { LedgerEntry } from "./ledger.ts";
 import type { RowCursor } from "./row-cursor.ts";
 
@@ -6,7 +7,7 @@ export const PAGE_ROWS = 1000;
 
 /** Yields the entries of all pages in turn, so that only one page is in memory. */
 export async function* readPages(
-  page: (after: RowCursor | undefined) => LedgerEntry[] | Promise<LedgerEntry[]>,
+  page: (after: RowCursor | undefined) => MaybePromise<LedgerEntry[]>,
 ): AsyncGenerator<LedgerEntry> {
   let after: RowCursor | undefined;
   for (;;) {

@@ -1,5 +1,6 @@
 import type { Period } from "../core/calendar.ts";
 import type { LimitLevel } from "../core/limits.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { RateLimitStates } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
 
@@ -107,7 +108,7 @@ export abstract class Limiter {
    * into every level. The first level without room refuses, and nothing is reserved then.
    * @throws GatewayError when the money spent so far is unknown
    */
-  abstract reserve(reservation: Reservation): ReserveResult | Promise<ReserveResult>;
+  abstract reserve(reservation: Reservation): MaybePromise<ReserveResult>;
   /**
    * Replaces a reservation with the actual usage. Has no effect for an unknown or settled reservation.
    * @param unused the scope of one of its levels at which nothing was used

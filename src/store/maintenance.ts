@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../core/plugin.ts";
 import type { Audit, Author } from "./audit.ts";
 
 /** Deleted rows between progress messages. */
@@ -68,5 +69,5 @@ export abstract class Maintenance {
   /** Deletes them in steps. @returns the number of rows in each step */
   protected abstract removeRows(before: number): AsyncIterable<number>;
 
-  abstract close(): void | Promise<void>;
+  abstract close(): MaybePromise<void>;
 }

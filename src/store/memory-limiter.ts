@@ -1,6 +1,7 @@
 import type { Calendar, Period } from "../core/calendar.ts";
 import type { Budget } from "../core/limit-kinds.ts";
 import type { LimitLevel } from "../core/limits.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { RateLimitState } from "../core/protocol.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { BudgetMark } from "./budget-marks.ts";
@@ -146,7 +147,7 @@ export class MemoryLimiter extends Limiter {
   }
 
   /** @param owner the process that makes it, where there are several */
-  override reserve(reservation: Reservation, owner?: string): ReserveResult | Promise<ReserveResult> {
+  override reserve(reservation: Reservation, owner?: string): MaybePromise<ReserveResult> {
     const now = this.clock();
     const { levels, maximum } = reservation;
     if (this.ratesLoading && hasRates(levels)) return this.ratesLoading.then(() => this.reserve(reservation, owner));

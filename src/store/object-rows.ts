@@ -1,4 +1,5 @@
 import { type GatewayError, storeUnavailable } from "../core/errors.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { OwnedObject } from "./owners.ts";
 
 /** An object and when it was first seen, Unix milliseconds. */
@@ -9,7 +10,7 @@ export interface CreatedObject extends OwnedObject {
 /** The table `object` of a store. */
 export interface ObjectRows {
   /** @throws Error when the store does not respond */
-  find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
+  find(id: string): MaybePromise<readonly OwnedObject[]>;
   /** Inserts all or none; ids that a provider already has stay unchanged. @throws Error on failure */
   insert(made: readonly CreatedObject[]): Promise<void>;
 }

@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { FileError, StoreUnavailableError } from "../core/errors.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import { AlertClaims } from "./alert-claims.ts";
 import type { Audit } from "./audit.ts";
 import type { CachedKeys } from "./cached-keys.ts";
@@ -121,8 +122,8 @@ export async function connectToRead(
 
 /** Runs `act` with stores that are closed afterwards. */
 export async function runWithStores<T>(
-  opening: Stores | Promise<Stores>,
-  act: (stores: Stores) => T | Promise<T>,
+  opening: MaybePromise<Stores>,
+  act: (stores: Stores) => MaybePromise<T>,
 ): Promise<T> {
   const stores = await opening;
   try {
@@ -255,15 +256,7 @@ const memoryParts = (database: SqliteDatabase, warn: LedgerWarn) => ({
 function journaledParts(path: string, database: SqliteDatabase, warn: LedgerWarn, options: StoreOptions) {
   const file = { file: path, inode: database.inode };
   const ledger = new JournaledLedger(file, journalFolder(path), warn, options);
-  return {
-    ledger,
-    owners: new JournaledOwners(
-      new SqliteObjects(database),
-      ledger,
-      () => ledger.hasOtherWriters,
-      (since) => ledger.hasDeadWriter(since),
-    ),
-  };
+  return { ledger, owners: new JournaledOwners(new SqliteObjects(database), ledger) };
 }
 
 /** @param known what other processes know of it, while it is down */
@@ -278,12 +271,7 @@ function postgresStores(
   const keys = new PostgresKeys(database, fileKeys);
   if (known) keys.loadSnapshot(known.keys);
   const ledger = new JournaledLedger(place, journal, warn, options);
-  const owners = new JournaledOwners(
-    new PostgresObjects(database),
-    ledger,
-    () => true,
-    (since) => ledger.hasDeadWriter(since),
-  );
+  const owners = new JournaledOwners(new PostgresObjects(database), ledger);
   const close = async () => {
     await owners.close();
     await ledger.close();

@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../core/plugin.ts";
 /** An object stored by a provider: a file, a store, a container, a response or an item of one. */
 export interface OwnedObject {
   /** The vendor's id of it. */
@@ -18,17 +19,14 @@ export abstract class Owners {
    * Returns the objects with that id, at most one per provider; added objects are found at once.
    * @throws GatewayError `store_unavailable` when the store does not respond.
    */
-  abstract find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
+  abstract find(id: string): MaybePromise<readonly OwnedObject[]>;
   /**
    * Does the same where an id is refused: waits briefly for what another gateway may have just added.
    * @param suffices reports whether the caller may use one of these; others are waited for as if there were none, so that the time
    * does not tell whether another key has the object
    * @throws GatewayError like `find`
    */
-  findSoon(
-    id: string,
-    _suffices: (found: readonly OwnedObject[]) => boolean,
-  ): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
+  findSoon(id: string, _suffices: (found: readonly OwnedObject[]) => boolean): MaybePromise<readonly OwnedObject[]> {
     return this.find(id);
   }
   /**

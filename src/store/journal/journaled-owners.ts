@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { MaybePromise } from "../../core/plugin.ts";
 import { MemoryOwners } from "../memory-owners.ts";
 import { type CreatedObject, type ObjectRows, ownersUnavailable } from "../object-rows.ts";
 import { type OwnedObject, Owners } from "../owners.ts";
@@ -17,6 +18,10 @@ export interface ObjectJournal {
   addObject(object: CreatedObject): void;
   /** Waits until everything added so far is in the store. @throws Error when its thread has died */
   flush(): Promise<void>;
+  /** Whether other processes may use the same store. */
+  readonly hasOtherWriters: boolean;
+  /** Whether one has died whose journal is not in the store yet, and was last used before that time. */
+  hasDeadWriter(since: number): boolean;
 }
 
 /**
@@ -30,20 +35,14 @@ export class JournaledOwners extends Owners {
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
-  /**
-   * @param isShared whether other processes may use this store
-   * @param hasDeadWriter whether one has died whose journal is not in the store yet, and was last used before that time
-   */
   constructor(
     private readonly rows: ObjectRows,
     private readonly journal: ObjectJournal,
-    private readonly isShared: () => boolean,
-    private readonly hasDeadWriter: (since: number) => boolean = () => false,
   ) {
     super();
   }
 
-  override find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
+  override find(id: string): MaybePromise<readonly OwnedObject[]> {
     const fail = (thrown: unknown): never => {
       throw ownersUnavailable(thrown);
     };
@@ -59,10 +58,10 @@ export class JournaledOwners extends Owners {
   override findSoon(
     id: string,
     suffices: (found: readonly OwnedObject[]) => boolean,
-  ): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
+  ): MaybePromise<readonly OwnedObject[]> {
     const found = this.find(id);
     if (found instanceof Promise) return found.then((rows) => (suffices(rows) ? rows : this.retryFind(id, suffices)));
-    return suffices(found) || !this.isShared() ? found : this.retryFind(id, suffices);
+    return suffices(found) || !this.journal.hasOtherWriters ? found : this.retryFind(id, suffices);
   }
 
   override add(objects: readonly OwnedObject[]): void {
@@ -84,7 +83,7 @@ export class JournaledOwners extends Owners {
     const start = Date.now();
     let found: readonly OwnedObject[] = [];
     for (let i = 0; i < LOOKUP_DELAYS.length + RECOVERY_LOOKUPS; i++) {
-      if (i >= LOOKUP_DELAYS.length && !this.hasDeadWriter(start)) break;
+      if (i >= LOOKUP_DELAYS.length && !this.journal.hasDeadWriter(start)) break;
       await this.pause(LOOKUP_DELAYS[i] ?? RECOVERY_DELAY);
       found = await this.find(id);
       if (suffices(found)) break;

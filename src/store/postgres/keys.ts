@@ -72,7 +72,7 @@ export class PostgresKeys extends CachedKeys {
     super(fileKeys, clock);
   }
 
-  override find(presented: string): KeyRecord | undefined | Promise<KeyRecord | undefined> {
+  override find(presented: string): MaybePromise<KeyRecord | undefined> {
     const recalled = this.lookUpCached(presented, this.clock(), () => this.startPolling());
     if ("record" in recalled) return recalled.record;
     return this.lookUp(recalled.id).then((key) => {

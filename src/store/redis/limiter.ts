@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Calendar, PERIODS, type Period } from "../../core/calendar.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
+import type { MaybePromise } from "../../core/plugin.ts";
 import { CountedNames, NO_CHARGE, namedCharge } from "../counted-names.ts";
 import type { JournalEnd } from "../ledger.ts";
 import {
@@ -192,7 +193,7 @@ export class RedisLimiter extends Limiter {
     return this.fallback ? "apart" : "ok";
   }
 
-  override reserve(reservation: Reservation): ReserveResult | Promise<ReserveResult> {
+  override reserve(reservation: Reservation): MaybePromise<ReserveResult> {
     return this.fallback ? this.reserveLocally(reservation) : this.reserveShared(reservation, MAX_TRIES);
   }
 

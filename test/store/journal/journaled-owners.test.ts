@@ -22,10 +22,7 @@ const isAny = (found: readonly OwnedObject[]) => found.length > 0;
 function open(t: Test, path = join(folderFor(t), "gateway.db")) {
   const database = new SqliteDatabase(path);
   const ledger = new JournaledLedger(path, journalFolder(path), (text) => t.comment(text));
-  const isShared = () => ledger.hasOtherWriters;
-  const owners = new JournaledOwners(new SqliteObjects(database), ledger, isShared, (since) =>
-    ledger.hasDeadWriter(since),
-  );
+  const owners = new JournaledOwners(new SqliteObjects(database), ledger);
   t.teardown(async () => {
     await owners.close();
     await ledger.close();
@@ -88,7 +85,7 @@ t.test("what another key has made is waited for like what nobody has", async (t)
     lookups[id] = (lookups[id] ?? 0) + 1;
     return id === "file-1" ? [file] : [];
   };
-  const owners = new JournaledOwners({ find, insert: async () => {} }, new MortalJournal(), () => true);
+  const owners = new JournaledOwners({ find, insert: async () => {} }, new MortalJournal());
   const isMine = (found: readonly OwnedObject[]) => found.some(({ key }) => key === "two");
   const [theirs, nobodys] = await Promise.all([owners.findSoon("file-1", isMine), owners.findSoon("file-2", isMine)]);
   t.same([theirs, nobodys], [[file], []]);
@@ -100,8 +97,13 @@ t.test("what another key has made is waited for like what nobody has", async (t)
 /** A journal whose thread may have died. */
 class MortalJournal {
   readonly lines: string[] = [];
+  readonly hasOtherWriters = true;
   flushes = 0;
   dead = false;
+
+  hasDeadWriter(): boolean {
+    return false;
+  }
 
   addObject({ id }: CreatedObject): void {
     this.lines.push(id);
@@ -117,7 +119,7 @@ t.test("objects not yet in the store are known, and requested again where the th
   const journal = new MortalJournal();
   journal.dead = true;
   const rows = { find: () => [], insert: async () => {} };
-  const owners = new JournaledOwners(rows, journal, () => false);
+  const owners = new JournaledOwners(rows, journal);
   owners.add([file]);
   owners.add([file, { ...file, provider: "other" }]);
   t.same(journal.lines, ["file-1", "file-1"], "each once");
@@ -136,6 +138,6 @@ t.test("a store that cannot answer is reported as such", async (t) => {
     },
     insert: async () => {},
   };
-  const owners = new JournaledOwners(rows, new MortalJournal(), () => false);
+  const owners = new JournaledOwners(rows, new MortalJournal());
   t.throws(() => owners.find("file-1"), { code: "store_unavailable", status: 503, retryAfter: 5 });
 });

@@ -22,7 +22,7 @@ async function open(t: Test, { database: made }: PostgresServer) {
   const folder = join(folderFor(t), "journal");
   const view = () => {
     const ledger = new JournaledLedger(place, folder, (text) => t.comment(text));
-    const owners = new JournaledOwners(new PostgresObjects(database), ledger, () => true);
+    const owners = new JournaledOwners(new PostgresObjects(database), ledger);
     t.teardown(async () => {
       await owners.close();
       await ledger.close();
@@ -72,12 +72,12 @@ if (server) {
       most = Math.max(most, ++running);
       return database.query(text, ...values).finally(() => running--);
     };
-    const journal = { addObject() {}, flush: async () => {} };
+    const journal = { addObject() {}, flush: async () => {}, hasOtherWriters: true, hasDeadWriter: () => false };
     const rows = new PostgresObjects({ query });
     const file = { id: "file-1", provider: "up", key: "one" };
     await rows.insert([{ ...file, time: 1 }]);
     asked = 0;
-    const owners = new JournaledOwners(rows, journal, () => true);
+    const owners = new JournaledOwners(rows, journal);
     const ids = Array.from({ length: 990 }, (_, i) => `file-nobody-${i}`);
     const found = await Promise.all([...ids, "file-1", "file-1"].map((id) => owners.findSoon(id, isAny)));
     t.same(found.slice(-3), [[], [file], [file]], "each gets its own result");
