@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { nearest, suggestion } from "../config/suggest.ts";
 import { thrownMessage } from "../core/errors.ts";
-import { storeErrorMessage } from "../store/damage.ts";
+import { storeErrorMessage } from "../store/sqlite/errors.ts";
 import { UsageError } from "../text/format-error.ts";
 import { parsePastMoment } from "../text/moments.ts";
 

@@ -1,6 +1,5 @@
 import type { MaybePromise } from "../core/plugin.ts";
-import type { LedgerEntry } from "./ledger.ts";
-import type { RowCursor } from "./row-cursor.ts";
+import type { LedgerEntry, RowCursor } from "./ledger.ts";
 
 /** Rows per page. */
 export const PAGE_ROWS = 1000;

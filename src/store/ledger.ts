@@ -3,7 +3,6 @@ import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
 import type { RunningReservation } from "./limiter.ts";
 import type { PercentileFigures } from "./percentiles.ts";
-import type { RowCursor } from "./row-cursor.ts";
 
 /** An error: the gateway's code, and the beginning of its message, without secrets. */
 interface LedgerFault {
@@ -126,6 +125,9 @@ export interface LedgerSum {
   /** Exchanges whose usage is partial or unknown, or that have no price. */
   unsettled: number;
 }
+
+/** A row's position in the order of all rows. */
+export type RowCursor = Readonly<Pick<LedgerEntry, "time" | "id">>;
 
 /** A query for entries, newest first. */
 export interface LedgerSearch extends LedgerSpan {

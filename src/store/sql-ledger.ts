@@ -11,6 +11,7 @@ import {
   type LedgerSpeed,
   type LedgerSum,
   type PlacedSums,
+  type RowCursor,
   type SpeedGroup,
 } from "./ledger.ts";
 import { readPages } from "./ledger-pages.ts";
@@ -35,7 +36,6 @@ import {
   sumsSql,
 } from "./ledger-sql.ts";
 import { lastUsedSql, parseLastUsed } from "./ledger-used.ts";
-import type { RowCursor } from "./row-cursor.ts";
 
 /** A ledger in a database. Rows are buffered in memory before they are written; queries write them first. */
 export abstract class SqlLedger extends Ledger {

@@ -1,20 +1,16 @@
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { FileError } from "../../core/errors.ts";
-import { storeErrorMessage } from "../damage.ts";
 import type { MigrationNumbers } from "../maintenance.ts";
 import { sleepSync } from "../sleep-sync.ts";
+import { BUSY, BUSY_TIMEOUT, sqliteCode, toWriteError, unusableStoreError } from "./errors.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** Milliseconds that opening may wait for other processes. */
 const OPENING = 5_000;
 /** Milliseconds that one write may block the event loop while another process writes. */
 const BLOCKING = 20;
-/** Milliseconds for which a write is retried while another process has the file locked. */
-const BUSY_TIMEOUT = 5_000;
-
 /**
  * Pages of the WAL after which a commit checkpoints them into the file. Few, as a checkpoint blocks: 4 ms, where 4,000 pages at
  * once take over 30 ms and, in total, no less work.
@@ -24,19 +20,6 @@ const CHECKPOINT = 200;
  * The same for a connection that serves requests, beside which a thread writes to the file and nearly always checkpoints first.
  */
 export const SERVING_CHECKPOINT = 4000;
-
-const BUSY = 5;
-const READ_ONLY = 8;
-const IO_ERROR = 10;
-const FULL = 13;
-const CANNOT_OPEN = 14;
-
-/** Returns SQLite's primary result code of an error, like 13 for a full disk; undefined for any other error. */
-export function sqliteCode(error: unknown): number | undefined {
-  if (error instanceof FileError) return sqliteCode(error.cause);
-  const code = error instanceof Error && "errcode" in error ? error.errcode : undefined;
-  return typeof code === "number" ? code & 0xff : undefined;
-}
 
 /**
  * One SQLite file, shared by keys and ledger. WAL with `synchronous=normal`, unless `durable`: commits survive the death of the
@@ -219,62 +202,8 @@ function createMissing(path: string): void {
   }
 }
 
-/** Reports whether the system does not allow creating or writing that file. */
-const isAccessError = (error: unknown): boolean =>
-  [READ_ONLY, CANNOT_OPEN].includes(sqliteCode(error) ?? 0) ||
-  (error instanceof Error && "syscall" in error && /^(?:mkdir|open)$/.test(String(error.syscall)));
-
 /** @throws Error if a path leads to another file, or to none */
 function checkPlace(path: string, inode: number): void {
   if (statSync(path, { throwIfNoEntry: false })?.ino === inode) return;
   throw new Error(`${path} was removed, moved or replaced; a restart goes on with what is there then`);
-}
-
-/** Returns an error with advice where a file could not be written because its disk is full; undefined: that was not the reason. */
-export const fullDiskError = (path: string, error: unknown): FileError | undefined =>
-  isFull(path, error) ? new FileError(`${path}: ${fullText(path)}.`, { cause: error }) : undefined;
-
-/** Adds advice to the error of a file that cannot be written; returns other errors unchanged. */
-function toWriteError(path: string, error: unknown): unknown {
-  const code = sqliteCode(error);
-  const full = fullDiskError(path, error);
-  if (full) return full;
-  if (code === BUSY)
-    return new FileError(`${path}: another process has held it for ${BUSY_TIMEOUT / 1000} s; try again.`, {
-      cause: error,
-    });
-  if (code === READ_ONLY)
-    return new FileError(`${path}: it cannot be written; let this user write to it and to its folder.`, {
-      cause: error,
-    });
-  return error;
-}
-
-const fullText = (path: string): string => `the disk is full; free space in ${dirname(path)} and try again`;
-
-/** Free bytes below which SQLite has no room for its files beside the database. */
-const ROOM = 64 * 1024;
-
-/** Reports whether the disk is full: if there is no room for SQLite's other files, it reports an I/O error. */
-function isFull(path: string, error: unknown): boolean {
-  const code = sqliteCode(error);
-  if (code === FULL || (error as NodeJS.ErrnoException).code === "ENOSPC") return true;
-  if (code !== IO_ERROR || path === ":memory:") return false;
-  try {
-    const { bavail, bsize } = statfsSync(dirname(path));
-    return bavail * bsize < ROOM;
-  } catch {
-    return false;
-  }
-}
-
-function unusableStoreError(path: string, error: unknown): FileError {
-  const own = storeErrorMessage(error);
-  const reason = isFull(path, error) ? fullText(path) : own;
-  const hint = isAccessError(error)
-    ? existsSync(path) && statSync(path).isFile()
-      ? "; let this user read and write it and its folder: another one may have created it"
-      : '; store: { ledger: "sqlite:/PATH/gateway.db" } names a folder that can be written'
-    : "";
-  return new FileError(`The store ${path} cannot be used: ${reason}${hint}.`, { cause: error });
 }

@@ -1,6 +1,5 @@
 import type { StatementSync } from "node:sqlite";
 import { thrownMessage } from "../../core/errors.ts";
-import { storeErrorMessage } from "../damage.ts";
 import { batchLength, insertedJournals, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerWarn } from "../ledger.ts";
 import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
@@ -8,8 +7,9 @@ import type { SqlQuery } from "../ledger-search.ts";
 import { addToSumsSql, inWholeHours, type LedgerDialect, sumBounds } from "../ledger-sql.ts";
 import { DAY, HourSums, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
-import { type SqliteDatabase, sqliteCode } from "./database.ts";
+import type { SqliteDatabase } from "./database.ts";
 import { SqliteDictionary } from "./dictionary.ts";
+import { sqliteCode, storeErrorMessage } from "./errors.ts";
 import { sqlitePrunedBefore } from "./pruning.ts";
 
 /** Rows per transaction, which blocks for about a millisecond. */

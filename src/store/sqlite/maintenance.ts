@@ -7,7 +7,8 @@ import { hasWaitingRows, journalFolder, listJournals } from "../journal/files.ts
 import { readJournals } from "../journal/lines.ts";
 import { Maintenance, type MigrationNumbers, type ProgressListener } from "../maintenance.ts";
 import { SqliteAudit } from "./audit.ts";
-import { fullDiskError, SqliteDatabase } from "./database.ts";
+import { SqliteDatabase } from "./database.ts";
+import { fullDiskError } from "./errors.ts";
 import { importJournals } from "./import-journals.ts";
 import { newPartFile, removePartFile } from "./part-file.ts";
 import { pruneSqlite, sqlitePrunedBefore } from "./pruning.ts";

@@ -13,18 +13,16 @@ import {
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { thrownMessage } from "../../core/errors.ts";
-import { isDamage } from "../damage.ts";
 import { journalFolder, listJournals, removeFiles, syncPath } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
 import { isEnvelopeSecret } from "../secret.ts";
-import { fullDiskError, isNewer, SqliteDatabase, sqliteCode } from "./database.ts";
+import { isNewer, SqliteDatabase } from "./database.ts";
+import { BUSY, fullDiskError, isDamage, sqliteCode } from "./errors.ts";
 import { importJournals } from "./import-journals.ts";
 import { SqliteMaintenance } from "./maintenance.ts";
 import { newPartFile, removePartFile, SIDE_FILES } from "./part-file.ts";
 import { joinChanges, keepAfterRestore, keyChangesSince } from "./restore-losses.ts";
-
-const BUSY = 5;
 
 /**
  * Puts a backup in a store's place, once it has been found in order. What was there before stays beside it, under another

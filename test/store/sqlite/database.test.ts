@@ -4,7 +4,8 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Worker } from "node:worker_threads";
 import t from "tap";
-import { SqliteDatabase, sqliteCode } from "../../../src/store/sqlite/database.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { sqliteCode } from "../../../src/store/sqlite/errors.ts";
 
 t.test("a new store is its owner's only, and has all tables", async (t) => {
   const path = join(t.testdir(), "deep", "er", "gateway.db");
@@ -196,19 +197,4 @@ t.test("an unusable store is refused with its name and the reason", async (t) =>
   newer.exec("pragma user_version = 99");
   newer.close();
   t.throws(() => new SqliteDatabase(future), /made by a newer version of model-gateway/);
-});
-
-t.test("only SQLite's errors have a code", async (t) => {
-  const database = new SqliteDatabase(":memory:");
-  t.teardown(() => database.close());
-  const insert = database.prepare("insert into key (hash, id, name, created) values ('h', 'i', 'n', 1)");
-  insert.run();
-  try {
-    insert.run();
-    t.fail("the same row twice");
-  } catch (error) {
-    t.equal(sqliteCode(error), 19, "the primary one: a constraint");
-  }
-  t.equal(sqliteCode(new Error("other")), undefined);
-  t.equal(sqliteCode("text"), undefined);
 });

@@ -1,12 +1,12 @@
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { printFailure } from "../../src/cli/verb.ts";
-import { isDamage, storeErrorMessage } from "../../src/store/damage.ts";
-import { openStores } from "../../src/store/open.ts";
-import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
-import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
-import { plainEntry } from "../support/plain-entry.ts";
+import { printFailure } from "../../../src/cli/verb.ts";
+import { openStores } from "../../../src/store/open.ts";
+import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
+import { isDamage, sqliteCode, storeErrorMessage } from "../../../src/store/sqlite/errors.ts";
+import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
+import { plainEntry } from "../../support/plain-entry.ts";
 
 const ADVICE = /the store's file is damaged: .*move it away, leave the journals beside it, and restore a backup/;
 
@@ -53,4 +53,19 @@ t.test("any other error has its own message", async (t) => {
   t.notOk(isDamage(new Error("database disk image is malformed")));
   t.equal(storeErrorMessage(new Error("no")), "no");
   t.equal(storeErrorMessage("text"), "text");
+});
+
+t.test("only SQLite's errors have a code", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const insert = database.prepare("insert into key (hash, id, name, created) values ('h', 'i', 'n', 1)");
+  insert.run();
+  try {
+    insert.run();
+    t.fail("the same row twice");
+  } catch (error) {
+    t.equal(sqliteCode(error), 19, "the primary one: a constraint");
+  }
+  t.equal(sqliteCode(new Error("other")), undefined);
+  t.equal(sqliteCode("text"), undefined);
 });
