@@ -5,7 +5,7 @@ import { explainExchange } from "../explain.ts";
 import type { ExchangeParts } from "../pipeline.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { ReceiveBody } from "./receive-body.ts";
-import { endResponse, type Reply } from "./reply.ts";
+import { type Reply, sendWhole } from "./reply.ts";
 
 const HEADER = "gateway-explain";
 
@@ -46,7 +46,8 @@ export async function sendExplanation(
   reply: Reply,
 ): Promise<void> {
   const explanation = await explainExchange(exchange, chain, parts, receive, false);
-  if (explanation.refused?.by?.endsWith(".access") || explanation.refused?.code === "client_gone") {
+  // One that is broken off may have been refused already, while its body was awaited.
+  if (explanation.refused?.by?.endsWith(".access") || exchange.aborted || exchange.interruption) {
     reply.refuse(exchange.error);
     return;
   }
@@ -60,5 +61,5 @@ export async function sendExplanation(
     "cache-control",
     "no-store",
   ];
-  endResponse(reply.response.writeHead(200, [...lines, ...own]), body);
+  sendWhole(reply.request, reply.response, { status: 200, lines: [...lines, ...own], body });
 }

@@ -207,12 +207,33 @@ export function sendErrorResponse(
   if (error.allow) lines.push("allow", error.allow.join(", "));
   if (isCacheable(request)) lines.push(...UNCACHED);
   if (error.retryAfter !== undefined) lines.push(...retryAfterLines(error.retryAfter));
-  // No further request may follow framing that is in doubt, or a body that may never be sent.
+  // No further request may follow framing that is in doubt. A client that was too slow is not waited for again.
+  const closes = CLOSING_CODES.has(error.code);
+  sendWhole(request, response, { status: error.status, lines, body, closes, lingers: error.code !== "body_timeout" });
+}
+
+/** A response of the gateway's own. */
+interface WholeResponse {
+  status: number;
+  /** Name, value, … */
+  lines: string[];
+  body: Buffer;
+  /** Whether its connection is closed behind it. */
+  closes?: boolean;
+  /** Whether the rest of an incomplete request is read and discarded, for a limited time; default true. */
+  lingers?: boolean;
+}
+
+/** Sends a response of the gateway's own; also to a request of which the body has not arrived, and may never be sent. */
+export function sendWhole(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, lines, body, closes = false, lingers = true }: WholeResponse,
+): void {
   const expectsContinue = request.headers.expect !== undefined && !request.complete;
-  if (expectsContinue || CLOSING_CODES.has(error.code)) lines.push("connection", "close");
-  response.writeHead(error.status, lines);
-  // A client that was too slow is not waited for again.
-  if (request.complete || request.destroyed || error.code === "body_timeout") endResponse(response, body);
+  if (closes || expectsContinue) lines.push("connection", "close");
+  response.writeHead(status, lines);
+  if (request.complete || request.destroyed || !lingers) endResponse(response, body);
   else linger(request, response, body);
 }
 
