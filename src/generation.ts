@@ -116,12 +116,12 @@ function createHealth(
 /**
  * Returns admission, provider slots and retry budget, keeping the previous generation's where their configuration is unchanged.
  */
-function createCounters({ config, processes }: BuildContext, former: FormerGeneration) {
+function createCounters({ config, processes }: BuildContext, former: FormerGeneration, providers: Providers) {
   const unchanged = former && isDeepStrictEqual(former.config.overload, config.overload) ? former : undefined;
   const retry = retryShare(config.retry, processes);
   return {
     admission: unchanged?.admission ?? new Admission(admissionShare(config.overload, processes), "The gateway"),
-    slots: new ProviderSlots(config.overload, processes, former?.upstreams.slots),
+    slots: new ProviderSlots(config.overload, processes, former?.upstreams.slots, providers.values()),
     budget: former && isDeepStrictEqual(former.budget.limits, retry) ? former.budget : new RetryBudget(retry),
   };
 }
@@ -263,7 +263,7 @@ export class Generation {
       );
       const paths = new Paths(createMounts(made, chains, plugins, providers, levels), protocols, config.pathsOff);
       const common = protocols.find((protocol) => protocol.isDefault) as Protocol;
-      const { admission, slots, budget } = createCounters(made, former);
+      const { admission, slots, budget } = createCounters(made, former, providers);
       const upstreams = new Upstreams(proxy, redactor, health, budget, slots, {
         persist: () => ledger.persist(),
         trace: config.trace,

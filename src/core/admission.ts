@@ -58,11 +58,6 @@ export class Admission {
     return concurrency === 0 || this.active < concurrency;
   }
 
-  /** Whether no exchange is admitted or queued. */
-  get isIdle(): boolean {
-    return this.active + this.queued === 0;
-  }
-
   /**
    * Admits an exchange: now, or when the promise resolves.
    * @throws GatewayError `overloaded` when the queue is full, or the wait too long; `client_gone`

@@ -23,15 +23,17 @@ export class ProviderSlots {
   /**
    * @param limits how many requests may wait, and for how long
    * @param processes number of processes that share a provider's limit equally
-   * @param previous those of the generation before, whose slots and queues are kept where the limits are the same
+   * @param previous those of the generation before
+   * @param providers those whose slots and queues are kept where the limits are the same; at once, as requests may go on to begin with
+   * the generation before
    */
   constructor(
     private readonly limits: Pick<AdmissionLimits, "queue" | "wait">,
     private readonly processes = 1,
     previous?: ProviderSlots,
+    providers: Iterable<Provider> = [],
   ) {
-    for (const [key, admission] of previous?.admissions ?? [])
-      if (!admission.isIdle) this.admissions.set(key, admission);
+    for (const provider of providers) this.admissionOf(provider, previous);
   }
 
   /** Reports whether a provider has a free slot. */
@@ -52,21 +54,28 @@ export class ProviderSlots {
     return admission.acquire(request)?.then(() => slot) ?? slot;
   }
 
-  private admissionOf({ name, concurrency = 0, timeouts: { total } }: Provider): Admission | undefined {
+  private admissionOf(
+    { name, concurrency = 0, timeouts: { total } }: Provider,
+    previous?: ProviderSlots,
+  ): Admission | undefined {
     if (concurrency === 0) return undefined;
     const { queue, wait } = this.limits;
     const key = `${name} ${concurrency} ${queue} ${wait} ${total}`;
-    let admission = this.admissions.get(key);
-    if (!admission) {
-      const limits = {
-        concurrency: Math.ceil(concurrency / this.processes),
-        perKey: 0,
-        queue: Math.ceil(queue / this.processes),
-        wait: total > 0 ? Math.min(wait, total) : wait,
-      };
-      admission = new Admission(limits, `The provider ${name}`);
-      this.admissions.set(key, admission);
-    }
+    const known = this.admissions.get(key);
+    if (known) return known;
+    const admission = previous?.admissions.get(key) ?? this.createAdmission(name, concurrency, total);
+    this.admissions.set(key, admission);
     return admission;
+  }
+
+  private createAdmission(name: string, concurrency: number, total: number): Admission {
+    const { queue, wait } = this.limits;
+    const limits = {
+      concurrency: Math.ceil(concurrency / this.processes),
+      perKey: 0,
+      queue: Math.ceil(queue / this.processes),
+      wait: total > 0 ? Math.min(wait, total) : wait,
+    };
+    return new Admission(limits, `The provider ${name}`);
   }
 }

@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import t, { type Test } from "tap";
 import { ProviderSlots } from "../../src/upstream/provider-slots.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
@@ -220,4 +222,23 @@ overload: { wait: 10s, delay: off }
   await ledger.flush();
   const attempts = (await ledger.recent(2)).map((row) => row.attempts.map(({ status }) => status));
   t.same(attempts.map(String).sort(), ["", "503"], "one attempt each");
+});
+
+t.test("a reload keeps the slots of a provider that was not in use when it was prepared", async (t) => {
+  const one = await holding(t);
+  const more = "overload: { wait: 50ms, delay: off }\n";
+  const running = await gateway(t, [one.upstream.origin.origin], more, "concurrency: 1");
+  const file = join(running.folder, "gateway.yaml");
+  writeFileSync(file, `${readFileSync(file, "utf8")}log: { level: warn }\n`);
+  const prepared = await running.gateway.prepare();
+  const first = chat(running);
+  await until(() => one.held.length === 1);
+  t.equal(running.gateway.adopt(prepared).changes.length, 1);
+  t.equal((await chat(running)).status, 503);
+  one.go();
+  t.equal((await first).status, 200);
+  const second = chat(running);
+  await until(() => one.held.length === 1);
+  one.go();
+  t.equal((await second).status, 200);
 });
