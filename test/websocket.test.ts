@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { connect } from "node:net";
 import { join } from "node:path";
 import t from "tap";
@@ -111,6 +112,39 @@ paths: { "/v1/*": { pass: a, use: [auth] } }
     { outcome: "interrupted", status: 503, attempts: 0 },
     { outcome: "interrupted", status: 101, attempts: 1 },
   ]);
+});
+
+t.test("a client that does not read the answer of a plugin to its handshake is disconnected", async (t) => {
+  const large = `
+export default class Large {
+  access(exchange) {
+    const body = exchange.query.has("whole") ? Buffer.alloc(32 << 20) : Array(512).fill(Buffer.alloc(64 << 10));
+    exchange.answer = { headers: { "content-type": "text/plain" }, body };
+  }
+}
+`;
+  const { port } = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:vendor-m] } }
+plugins: { large: { from: ./large.ts } }
+connections: { stalled: 100ms }
+paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, large, models, usage] } }
+`,
+    { "large.ts": large },
+  );
+  for (const query of ["whole=1", "pieces=1"]) {
+    const client = connect(port, "127.0.0.1").on("error", () => {});
+    t.teardown(() => client.destroy());
+    const lines = [`GET /v1/realtime?${query} HTTP/1.1`, "host: x", "connection: upgrade", "upgrade: websocket"];
+    lines.push("sec-websocket-version: 13", `sec-websocket-key: ${"A".repeat(22)}==`, `x-api-key: ${KEY}`);
+    client.write(`${lines.join("\r\n")}\r\n\r\n`);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    let received = 0;
+    client.on("data", ({ length }) => (received += length));
+    await once(client, "close");
+    t.ok(received > 0 && received < 32 << 20, `${query}: ${received} bytes`);
+  }
 });
 
 t.test("a client is told why a plugin's answer to its handshake could not be sent", async (t) => {

@@ -59,6 +59,8 @@ export class HandshakeResponse extends ServerResponse {
       this.detachSocket(socket);
       flushAndClose(socket);
     });
+    // Node's server, which would pass it on, has released the socket.
+    socket.on("timeout", () => this.emit("timeout", socket));
     this.assignSocket(socket);
   }
 }
