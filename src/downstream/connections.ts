@@ -33,7 +33,7 @@ export class ClientConnection {
     private readonly socket: Socket,
     readonly address: string,
     /** Whether it is a trusted proxy. */
-    readonly proxy: boolean,
+    public proxy: boolean,
   ) {
     // Node resumes reading after every message. A socket that was paused again meanwhile would not emit `pause` again.
     socket.on("resume", () => {
@@ -77,7 +77,16 @@ export class Connections {
   /** Number of connections by limit key. */
   private readonly counts = new Map<string, number>();
 
-  constructor(public limits: ConnectionLimits) {}
+  constructor(private limits: ConnectionLimits) {}
+
+  /** Applies new limits: those of `perAddress` to new connections, and `trust` to open ones too, which proxies keep for hours. */
+  configure(limits: ConnectionLimits): void {
+    this.limits = limits;
+    for (const socket of this.open) {
+      const connection = this.get(socket);
+      connection.proxy = limits.trust.has(connection.address);
+    }
+  }
 
   /** Registers a new connection, and closes it if its address has too many. */
   accept(socket: Socket): void {

@@ -135,7 +135,7 @@ export class Downstream {
   /** Applies new limits, for requests from now on. */
   configure(own: Partial<ServerLimits>): void {
     const limits = { ...LIMITS, ...own };
-    this.connections.limits = limits;
+    this.connections.configure(limits);
     this.heads = limits.heads;
     // Node reads it for each new connection.
     (this.server as { maxHeaderSize?: number }).maxHeaderSize = limits.heads.size;

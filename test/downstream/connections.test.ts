@@ -1,6 +1,8 @@
 import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
+import { readFileSync, writeFileSync } from "node:fs";
+import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { join } from "node:path";
 import t, { type Test } from "tap";
 import { Networks } from "../../src/core/networks.ts";
 import { ClientConnection, Connections, isForwardingHeader } from "../../src/downstream/connections.ts";
@@ -87,6 +89,29 @@ chains: { llm: [sse, auth, where, models, rewrite, usage] }
 });
 
 const answers = ({ text }: { text: string }): number => text.split("HTTP/1.1 200").length - 1;
+
+t.test("a reload changes which proxies are trusted, also on connections that they keep", async (t) => {
+  const { port, folder, gateway, log } = await startGateway(t, `${MODELS}trust: [127.0.0.1]\n`);
+  const file = join(folder, "gateway.yaml");
+  const agent = new Agent({ keepAlive: true });
+  t.teardown(() => agent.destroy());
+  const ask = async () => {
+    const headers = asking({ "x-forwarded-for": "1.1.1.1" });
+    const asked = request({ port, agent, path: "/v1/models", headers }).end();
+    const [response] = (await once(asked, "response")) as [IncomingMessage];
+    await once(response.resume(), "end");
+    return asked.reusedSocket;
+  };
+  t.notOk(await ask());
+  writeFileSync(file, readFileSync(file, "utf8").replace("trust: [127.0.0.1]", "trust: [10.0.0.0/8]"));
+  await gateway.reload();
+  t.ok(await ask());
+  writeFileSync(file, readFileSync(file, "utf8").replace("trust: [10.0.0.0/8]", "trust: [127.0.0.1]"));
+  await gateway.reload();
+  t.ok(await ask());
+  const seen = log.lines.flatMap(({ message, fields }) => (message === "exchange" ? fields["address"] : []));
+  t.same(seen, ["1.1.1.1", "127.0.0.1", "1.1.1.1"]);
+});
 
 t.test("the connections of an address are limited, those of a trusted proxy are not", async (t) => {
   const running = await startGateway(t, MODELS);
