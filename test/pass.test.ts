@@ -1,5 +1,8 @@
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
 import t from "tap";
-import { asking, startGateway } from "./support/gateway.ts";
+import { asking, KEY, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
 import { until } from "./support/until.ts";
 import { httpUpstream } from "./support/upstream.ts";
@@ -147,3 +150,32 @@ paths: { "/v1/*": { pass: a, use: [auth] } }
   t.match(ended()?.fields, { outcome: "interrupted", attempts: 0 });
   t.equal(upstream.seen.length, 0);
 });
+
+t.test(
+  "a response without length that breaks off ends a connection over a Unix socket, and nothing else",
+  async (t) => {
+    const upstream = await httpUpstream((_request, response) => {
+      response.writeHead(200, { "content-type": "text/plain" }).write("some");
+      setTimeout(() => response.destroy(), 20);
+    });
+    t.teardown(() => upstream.close());
+    const { gateway, log, folder } = await startGateway(
+      t,
+      `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [a:m] } }
+paths: { "/v1/*": { pass: a, use: [auth], open: true } }
+`,
+    );
+    const file = join(folder, "socket");
+    const server = createServer((socket) => gateway.accept(socket)).listen(file);
+    t.teardown(() => server.close());
+    await once(server, "listening");
+    const client = connect(file, () => client.write(`GET /v1/x HTTP/1.0\r\nx-api-key: ${KEY}\r\n\r\n`));
+    let text = "";
+    for await (const piece of client) text += piece;
+    t.match(text, /some$/);
+    const ended = () => log.lines.find(({ message }) => message === "exchange");
+    await until(() => ended() !== undefined, "its end");
+    t.match(ended()?.fields, { outcome: "upstream_error" });
+  },
+);

@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { resetConnection } from "../upstream/pass.ts";
 
 /** Milliseconds for which a client may usually read nothing before it is disconnected. */
 export const STALL_TIMEOUT = 60_000;
@@ -26,6 +27,8 @@ export class ResponseWriter {
   /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
   private readonly pending: Buffer[] = [];
   private pendingBytes = 0;
+  /** Whether the head tells the length of the body. */
+  private hasLength = false;
   /** Number of chunks of a stream that have been written after the last one of which the system has all bytes. */
   private unflushed = 0;
 
@@ -183,8 +186,9 @@ export class ResponseWriter {
     this.pendingHead = undefined;
     const { status, lines, lengthIsOpen } = pendingHead;
     // Without a length node uses chunked encoding.
-    const at = lengthIsOpen ? lengthIndex(lines) : -1;
-    this.response.writeHead(status, at < 0 ? lines : lines.toSpliced(at, 2));
+    const at = lengthIndex(lines);
+    this.hasLength = at >= 0 && !lengthIsOpen;
+    this.response.writeHead(status, at < 0 || this.hasLength ? lines : lines.toSpliced(at, 2));
   }
 
   writeEnd(): void {
@@ -213,24 +217,32 @@ export class ResponseWriter {
   /** Sends what was written, then closes the connection without ending the response: the client sees that it is incomplete. */
   abort(): void {
     // Node buffers the writes of one tick, and would lose them.
-    this.flushThen((socket) => process.nextTick(() => socket.destroySoon()));
+    this.flushThen((socket) => process.nextTick(() => this.cut(socket)));
   }
 
   /** Does the same after an event with an error, which the client has time to read first. */
   abortAfterError(): void {
     this.flushThen((socket) => {
-      const timer = setTimeout(() => socket.destroySoon(), CUT_DELAY);
+      const timer = setTimeout(() => this.cut(socket), CUT_DELAY);
       socket.once("close", () => clearTimeout(timer));
     });
   }
 
   private flushThen(close: (socket: Socket) => void): void {
     this.flush();
-    const { socket } = this.response;
-    if (this.firstPiece) this.response.write(this.firstPiece);
-    if (socket) close(socket);
+    const { response } = this;
+    if (this.firstPiece) response.write(this.firstPiece);
+    // A client that does not read the rest is not waited for.
+    response.setTimeout(this.stalled, () => response.destroy());
+    if (response.socket) close(response.socket);
     // Queued after a pipelined response: the socket is assigned at its turn, and buffered writes are sent immediately after that.
-    else this.response.once("socket", close);
+    else response.once("socket", close);
+  }
+
+  private cut(socket: Socket): void {
+    // Where only the end of the connection delimits the response (HTTP/1.0), an orderly close would look like its end.
+    if (this.response.chunkedEncoding || this.hasLength) socket.destroySoon();
+    else socket.write("", () => resetConnection(socket));
   }
 
   /** Closes the connection without waiting for unsent bytes; if queued after an earlier response, when that has ended. */

@@ -494,6 +494,12 @@ function abortResponse(response: ServerResponse): void {
   if (!socket) return;
   // Where only the end of the connection delimits the response (HTTP/1.0), a clean close would look like its end.
   if (response.chunkedEncoding || response.hasHeader("content-length")) flushAndClose(socket);
+  else resetConnection(socket);
+}
+
+/** Closes a connection so that the other side cannot take what it got for all that was sent; a Unix socket knows no such end. */
+export function resetConnection(socket: Socket): void {
+  if (socket.remoteFamily === undefined) socket.destroy();
   else socket.resetAndDestroy();
 }
 

@@ -275,6 +275,45 @@ for (const [name, lines, request] of [
   });
 }
 
+for (const [name, lines, request, code] of [
+  ["of unknown length", [], ASK, undefined],
+  ["of known length over HTTP/1.0", ["content-length", "99"], OLD, undefined],
+  ["of unknown length over HTTP/1.0", [], OLD, "ECONNRESET"],
+] as const)
+  t.test(`no way to cut a whole response ${name} looks like its end`, async (t) => {
+    for (const way of ["abort", "abortAfterError"] as const) {
+      const { socket, soFar } = await talk(
+        t,
+        (output) => {
+          output.head(200, [...lines], false);
+          for (const piece of [bytes(10), bytes(20, 3)]) output.write([piece]);
+          output[way]();
+        },
+        request,
+      );
+      const failed = new Promise<string | undefined>((resolve) => {
+        socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code)).on("end", () => resolve(undefined));
+      });
+      t.equal(await failed, code, way);
+      t.ok(soFar().includes(bytes(20, 3)), "all that was written has arrived");
+    }
+  });
+
+t.test("a client that does not read what was written of a cut response is disconnected", async (t) => {
+  for (const way of ["abort", "abortAfterError"] as const) {
+    let closed = false;
+    const { socket } = await talk(t, ({ response }) => {
+      const output = new ResponseWriter(response, undefined, undefined, 100);
+      response.once("close", () => (closed = true));
+      output.head(200, [], true);
+      output.write([bytes(16 << 20)]);
+      output[way]();
+    });
+    socket.pause();
+    await until(() => closed, `${way}: the end of the connection`);
+  }
+});
+
 for (const way of ["abort", "drop"] as const) {
   t.test(`${way}() after an earlier response leaves that one complete, and closes when it has ended`, async (t) => {
     let earlier: ResponseWriter | undefined;
