@@ -27,20 +27,20 @@ export function detectNonAnswer(
   limit: number,
   onCut: (bytes: number) => void,
 ): Promise<NonAnswer | undefined> {
+  // Of the pieces at the beginning, how many have nothing to read: some servers send line breaks while they work.
+  let blank = 0;
   return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, isComplete) => {
     if (last && !isComplete) onCut(lengthOf(pieces));
-    const first = firstSignificantByte(pieces);
+    let first: number | undefined;
+    for (; blank < pieces.length; blank++) {
+      first = pieces[blank]?.find((byte) => !SKIPPED.has(byte));
+      if (first !== undefined) break;
+    }
     if (first === undefined) return last && settle(isComplete ? "empty" : undefined);
     if (first !== OPEN_OBJECT && !(allowArray && first === OPEN_ARRAY)) return settle("unreadable");
     if (last) return settle(isComplete ? possibleError(pieces) : undefined);
     return lengthOf(pieces) > MAX_ERROR_TEXT && settle();
   });
-}
-
-/** Returns the first byte that is not skipped. */
-function firstSignificantByte(pieces: readonly Buffer[]): number | undefined {
-  for (const piece of pieces) for (const byte of piece) if (!SKIPPED.has(byte)) return byte;
-  return undefined;
 }
 
 const lengthOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { length }) => sum + length, 0);

@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
 import { detectNonAnswer } from "../../src/upstream/non-answer.ts";
+import type { BodyInspector, UpstreamResponse } from "../../src/upstream/response.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { CHUNKED, client, httpUpstream, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
 
@@ -57,6 +58,29 @@ t.test("interrupted, slow or compressed answers are left to their reader", async
   t.equal((await look(t, (socket) => socket.write(CHUNKED), false, 30)).found, undefined);
   const packed = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 0\r\n\r\n";
   t.equal((await look(t, (socket) => socket.write(packed))).found, undefined);
+});
+
+t.test("line breaks that a server sends while it works are read once each", async (t) => {
+  const pieces: Buffer[] = [];
+  let inspect: BodyInspector = () => false;
+  const peek = (inspector: BodyInspector) => {
+    inspect = inspector;
+  };
+  const found = detectNonAnswer({ peek } as UpstreamResponse, false, 2000, () => {});
+  let reads = 0;
+  const piece = Buffer.from("\n");
+  piece.find = (test) => {
+    reads++;
+    return Buffer.from("\n").find(test);
+  };
+  for (let i = 0; i < 100; i++) {
+    pieces.push(piece);
+    inspect(pieces, false, false);
+  }
+  t.equal(reads, 100);
+  pieces.push(Buffer.from("{}"));
+  inspect(pieces, true, true);
+  t.equal(await found, undefined);
 });
 
 /** For each protocol: an answer, and an error that comes in its place. */
