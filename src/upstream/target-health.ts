@@ -246,8 +246,9 @@ export class TargetHealth {
     if (request === this.probe) this.trialUntil = now + MAX_TRIAL;
     this.window.add(now);
     const { slow } = this.limits;
-    if (slow > 0 && firstByte > slow) this.markFailure(caller, now);
-    if (slow > 0 && this.closed) this.openIfFailing();
+    if (slow === 0 || firstByte <= slow) return;
+    this.markFailure(caller, now);
+    if (this.closed) this.openIfFailing();
   }
 
   /**

@@ -134,6 +134,19 @@ t.test("answers that break off, and first bytes that are too slow, count as fail
   }
 });
 
+t.test("an answer that begins in time suspends nothing, whatever the requests of another key did before", async (t) => {
+  const { health, breakOff, watch, told } = watched({ slow: 1000, failures: 2 });
+  const begin = () => health.recordResponse(health.begin(), 10, "one");
+  begin();
+  breakOff(2, "other");
+  t.same(told, [], "they alone failed");
+  watch.now += 31_000;
+  begin();
+  t.same(told, []);
+  breakOff(1, "one");
+  t.same(told, [30_000]);
+});
+
 t.test("five answers in a row that begin well and break off open it; one that ends whole ends the row", async (t) => {
   const { health, ask, breakOff, told } = watched();
   breakOff(4);
