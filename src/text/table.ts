@@ -10,7 +10,8 @@ export const numberColumns = (...titles: string[]): TableColumn[] => titles.map(
 export function formatTable(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string[] {
   const titles = columns.map((column) => (typeof column === "string" ? column : column.right));
   const lines = [titles, ...rows].map((row) => columns.map((_, at) => printable(row[at] ?? "")));
-  const widths = columns.map((_, at) => Math.max(...lines.map((line) => width(line[at] ?? ""))));
+  // No `Math.max(...)`: 130,000 rows are more than a call may have arguments.
+  const widths = columns.map((_, at) => lines.reduce((widest, line) => Math.max(widest, width(line[at] ?? "")), 0));
   return lines.map((line) => {
     const cells = line.map((cell, at) => {
       const space = " ".repeat((widths[at] ?? 0) - width(cell));

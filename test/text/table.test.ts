@@ -24,6 +24,7 @@ t.test("a table has columns that no cell can leave", async (t) => {
   );
   t.same(formatTable(["NAME"], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
   t.same(formatTable(["A", "B"], [["x"]]), ["A  B", "x"], "tolerates a short row");
+  t.equal(formatTable(["A"], Array(150_000).fill(["x"])).length, 150_001, "has as many rows as there are");
 });
 
 t.test("cells of CSV are quoted where they must be", async (t) => {
