@@ -2,7 +2,6 @@ import { Readable } from "node:stream";
 import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
-import { IncomingMessage } from "../core/node-http.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
 import { Batch } from "./batch.ts";
@@ -24,9 +23,8 @@ export interface OutgoingRequest {
   /** Flat name, value list. Framing, hop-by-hop fields, `host` and `accept-encoding` in it are ignored. */
   headers: readonly string[];
   /**
-   * Pieces are sent unchanged. A stream is read no faster than the provider takes it, and destroyed when the attempt ends first.
-   * An IncomingMessage is not destroyed, because its socket still has to carry the response. Pieces are let go once the head of
-   * the response has arrived.
+   * Pieces are sent unchanged, and let go once the head of the response has arrived. A stream is read no faster than the provider
+   * takes it, and destroyed when the attempt ends first.
    */
   body: readonly Buffer[] | AsyncIterable<Buffer> | Readable | undefined;
   /** Bytes of a streamed body, if known; undefined: chunked. Ignored for pieces, whose bytes are counted. */
@@ -377,10 +375,6 @@ function expireTotal(request: UpstreamRequest, endsAt: number): void {
 /** Returns a body as pieces or as a stream that may be destroyed when the attempt ends. */
 function toWritableBody(body: OutgoingRequest["body"]): Pieces | Readable | undefined {
   if (body === undefined || isPieces(body)) return body;
-  // Destroying a client's IncomingMessage itself would destroy its socket.
-  if (body instanceof IncomingMessage) {
-    return Readable.from(body.iterator({ destroyOnReturn: false }), { objectMode: false });
-  }
   return body instanceof Readable ? body : Readable.from(body, { objectMode: false });
 }
 

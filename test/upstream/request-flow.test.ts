@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { createServer, request } from "node:http";
-import { type AddressInfo, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
@@ -107,26 +106,4 @@ t.test("an early response is accepted although the body was not read to its end"
   t.equal(answer.status, 413);
   t.equal((await whole(answer)).body.toString(), "much");
   t.ok(body.destroyed);
-});
-
-t.test("a client's own socket survives the failure of its body's destination", async (t) => {
-  const { upstream, proxy } = await proxied(t, (socket) => socket.resetAndDestroy());
-  const front = createServer(async (message, reply) => {
-    const error = await failed(proxy.send(outgoing(upstream.origin, { body: message }), client()));
-    reply.statusCode = error.status;
-    reply.end(error.code);
-  });
-  front.listen(0, "127.0.0.1");
-  await once(front, "listening");
-  t.teardown(() => {
-    front.closeAllConnections();
-    front.close();
-  });
-  const asking = request({ port: (front.address() as AddressInfo).port, method: "POST" });
-  asking.on("error", () => {});
-  asking.write("a first piece of more to come");
-  const [reply] = await once(asking, "response");
-  t.equal(reply.statusCode, 502);
-  t.equal((await Array.fromAsync(reply)).join(""), "upstream_failed");
-  asking.destroy();
 });
