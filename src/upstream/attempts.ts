@@ -330,7 +330,8 @@ export class Upstreams {
     const { protocol, operation } = exchange;
     const headers = exchange.headers.filter(this.requestAllowList(protocol, target.provider).allows);
     dropInvalidTrace(headers);
-    scopeIdempotency(headers, exchange, target);
+    const withoutState = exchange.attempts.some((earlier) => earlier.refusedState && earlier.target === target);
+    scopeIdempotency(headers, exchange, target, withoutState);
     if (protocol.defaultHeaders)
       for (const [name, value] of protocol.defaultHeaders) if (!headers.has(name)) headers.append(name, value);
     const attempt = new Attempt({
@@ -343,7 +344,7 @@ export class Upstreams {
       caller: callerIdOf(exchange),
     });
     attempt.credential = this.health.credential(target, exchange.conversation, attempt.caller);
-    attempt.withoutState = exchange.attempts.some((earlier) => earlier.refusedState && earlier.target === target);
+    attempt.withoutState = withoutState;
     return attempt;
   }
 
@@ -473,7 +474,10 @@ function outgoingRequest(
   const { form } = exchange;
   const { idempotency } = provider;
   if (idempotency !== undefined && !headers.has(idempotency))
-    headers.append(idempotency, `${exchange.id}-${exchange.targets.indexOf(target)}`);
+    headers.append(
+      idempotency,
+      `${exchange.id}-${exchange.targets.indexOf(target)}${attempt.withoutState ? "-2" : ""}`,
+    );
   return {
     origin: provider.url,
     method: attempt.method,

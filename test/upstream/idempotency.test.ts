@@ -1,4 +1,5 @@
 import t from "tap";
+import { HeaderList } from "../../src/wire/headers.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
@@ -55,3 +56,31 @@ paths: { /v1/files: { pass: up, open: true } }
     t.notOk(values.includes(undefined));
   },
 );
+
+t.test("a request that is repeated without state which its provider refused is another one", async (t) => {
+  const upstream = await httpUpstream(({ body }, reply) => {
+    const isRefused = body.includes("encrypted_content");
+    reply.setHeader("content-type", "application/json").statusCode = isRefused ? 400 : 200;
+    reply.end(isRefused ? '{"error":{"code":"invalid_encrypted_content","message":"Not verified."}}' : "{}");
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses], idempotency: X-Once } }
+models: { m: { targets: [up:m] } }
+`,
+  );
+  const input = [
+    { role: "user", content: "Hi" },
+    { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "abc" },
+    { role: "user", content: "Go on" },
+  ];
+  for (const once of [{}, { "x-once": "order-1" }]) {
+    const headers = { authorization: `Bearer ${KEY}`, "content-type": "application/json", ...once };
+    const body = JSON.stringify({ model: "m", store: false, input });
+    t.equal((await fetch(`${url}/v1/responses`, { method: "POST", headers, body })).status, 200);
+    const asked = upstream.seen.splice(0);
+    t.equal(asked.length, 2);
+    t.equal(new Set(asked.map(({ rawHeaders }) => new HeaderList(rawHeaders).get("x-once"))).size, 2);
+  }
+});
