@@ -1,12 +1,10 @@
-import { JsonError, Scanner } from "../wire/json.ts";
+import { ANSWER_OPTIONS, JsonError, Scanner } from "../wire/json.ts";
 import { Occurrences } from "../wire/occurrences.ts";
 import type { ImageMembers, Protocol } from "./protocol.ts";
 import { checkUsage, type Usage } from "./usage.ts";
 
 /** Bytes of a response up to which parsing costs less than scanning. */
 const SMALL = 4096;
-/** A vendor's response may have any number of names: one for each token and its alternatives, where logprobs are requested. */
-const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000, longNames: true, surrogates: "allow" } as const;
 
 /** U+FEFF, which some servers put before JSON. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
@@ -101,7 +99,7 @@ export class JsonUsage {
       ...(images ? [images.sizeMember, images.qualityMember] : []),
     ]);
     this.members = [...new Set(["id", ...names])];
-    const scanner = new Scanner({ capture: this.members, duplicates: "allow", ...LIMITS });
+    const scanner = new Scanner({ capture: this.members, ...ANSWER_OPTIONS });
     if (this.beginning) scanner.push(this.beginning);
     this.beginning = undefined;
     return scanner;

@@ -1,10 +1,9 @@
-import { Scanner } from "../wire/json.ts";
+import { ANSWER_OPTIONS, Scanner } from "../wire/json.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { asObject, type JsonObject, parseJson } from "../wire/values.ts";
 
-/** Limit in bytes of a member's value; names are not limited, and levels only so that they take little memory. */
+/** Limit in bytes of a member's value. */
 const MAX_MEMBER_BYTES = 16 * 1024 * 1024;
-const UNLIMITED = 2 ** 31 - 1;
 
 /** Extracts some members of a JSON response while it passes in pieces, each as soon as it is whole; buffers nothing else. */
 export class MemberExtractor {
@@ -17,15 +16,7 @@ export class MemberExtractor {
    */
   constructor(names: readonly string[], limit = MAX_MEMBER_BYTES) {
     this.due = new Set(names);
-    this.scanner = new Scanner({
-      capture: names,
-      captureLimit: limit,
-      maxKeys: UNLIMITED,
-      maxDepth: 10_000,
-      longNames: true,
-      duplicates: "allow",
-      surrogates: "allow",
-    });
+    this.scanner = new Scanner({ ...ANSWER_OPTIONS, capture: names, captureLimit: limit });
   }
 
   /** Returns the members that have become whole; undefined where there are none. */

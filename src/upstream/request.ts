@@ -3,7 +3,7 @@ import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import { HeaderList } from "../wire/headers.ts";
-import { JsonError, Scanner } from "../wire/json.ts";
+import { ANSWER_OPTIONS, JsonError, Scanner } from "../wire/json.ts";
 import { Batch } from "./batch.ts";
 import { codingOf, DecodedResponse } from "./decoding.ts";
 import type { HttpRequest, RequestController } from "./http1/http-request.ts";
@@ -185,7 +185,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.progress = "answering";
     this.startTimeout("idle");
     if (endsWithConnection && status === 200 && coding === undefined && isJson(headers))
-      this.scanner = new Scanner({ duplicates: "allow" });
+      this.scanner = new Scanner(ANSWER_OPTIONS);
     this.undelivered = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
     this.scheduleDelivery();
   }

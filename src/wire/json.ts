@@ -68,6 +68,15 @@ export interface ScannerOptions {
 }
 
 /**
+ * For answers, which are read as they are. They may have any number of names: one for each token and its alternatives, where
+ * logprobs are requested; levels are limited only so that they take little memory.
+ */
+export const ANSWER_OPTIONS = {
+  ...{ maxKeys: 2 ** 31 - 1, maxDepth: 10_000, longNames: true },
+  ...{ duplicates: "allow", surrogates: "allow" },
+} as const satisfies ScannerOptions;
+
+/**
  * Bytes at the start of a string value that are checked for control characters and escapes. After them only the end is searched,
  * natively: a member's span is correct whatever a long text contains, and the provider checks the text.
  */

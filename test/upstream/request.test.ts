@@ -69,11 +69,13 @@ t.test("JSON that ends with its connection is complete only if its last value is
     ['{"a" 1}', undefined],
     ['{"a":[{"b":1}]', "upstream_truncated"],
     ['{"a":"b', "upstream_truncated"],
+    [`{"logprobs":[${'{"token":"a"},'.repeat(60_000)}`, "upstream_truncated"],
+    [`{"a":${"[".repeat(500)}`, "upstream_truncated"],
   ] as const) {
     const { upstream, proxy } = await proxied(t, (socket) => socket.end(head + text));
     const ended = await whole(await proxy.send(outgoing(upstream.origin), client()));
     t.equal(ended.body.toString(), text);
-    t.equal(ended.error?.code, error, text);
+    t.equal(ended.error?.code, error, text.slice(0, 40));
   }
 });
 
