@@ -5,13 +5,14 @@ import type { UpstreamResponse } from "./response.ts";
  * @param limit milliseconds
  * @param inspect called with everything that has arrived each time there is more, whether nothing more follows, and whether the body
  * is whole then. Returns true, as `settle` does, when it needs no more
+ * @throws what `inspect` does
  */
 export function peekResponse<Found>(
   response: Pick<UpstreamResponse, "peek">,
   limit: number,
   inspect: (settle: (found?: Found) => true, pieces: readonly Buffer[], last: boolean, isComplete: boolean) => boolean,
 ): Promise<Found | undefined> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined;
     let settled = false;
     const settle = (found?: Found): true => {
@@ -20,7 +21,15 @@ export function peekResponse<Found>(
       resolve(found);
       return true;
     };
-    response.peek((pieces, last, isComplete) => settled || inspect(settle, pieces, last, isComplete));
+    response.peek((pieces, last, isComplete) => {
+      try {
+        return settled || inspect(settle, pieces, last, isComplete);
+      } catch (thrown) {
+        // Whoever passes on what has arrived has nobody to tell, and the process would end.
+        reject(thrown);
+        return settle();
+      }
+    });
     if (!settled) timer = setTimeout(settle, limit).unref();
   });
 }

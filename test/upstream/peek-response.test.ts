@@ -42,3 +42,12 @@ t.test("without a result in time it is undefined, and later data is not searched
   t.equal(await found, undefined);
   t.equal(response.come("a"), true);
 });
+
+t.test("an inspection that fails is its caller's error, and no one else's", async (t) => {
+  const response = coming();
+  const found = peekResponse(response, 10_000, () => {
+    throw new Error("a protocol's mistake");
+  });
+  t.equal(response.come("a"), true);
+  await t.rejects(found, { message: "a protocol's mistake" });
+});
