@@ -264,14 +264,7 @@ t.test("42: an image in a result is a part of it, and for Chat a user message th
   });
   const chat = to("openai-chat");
   t.match(listAt(chat.body, "messages").slice(2), [
-    {
-      role: "tool",
-      tool_call_id: "t1",
-      content: [
-        { type: "text", text: "Here." },
-        { type: "text", text: "[image 1 attached]" },
-      ],
-    },
+    { role: "tool", tool_call_id: "t1", content: "Here.\n[image 1 attached]" },
     { role: "user", content: [{ type: "image_url", image_url: { url } }] },
   ]);
   t.match(chat.notices, [/^messages\.2\.content\.0\.content\.1: A tool's result is only text/]);

@@ -52,7 +52,7 @@ function schemaOf(schema: RawJson | undefined): string {
 }
 
 /** The placeholder in a result for media that follow it. */
-const ATTACHED = /^\[(?:image|file|audio) \d+ attached\]$/;
+const ATTACHED = /(?:^|\n)\[(?:image|file|audio) \d+ attached\](?=\n|$)/g;
 
 /** Returns the text of an error encoded as an object, because its protocol has no mark for errors. */
 function failure(text: string): string {
@@ -144,8 +144,10 @@ class Gist {
     const { at, callId, parts, isError } = result;
     this.say(at, `result ${turn}`, safeId(callId));
     const texts = parts.flatMap((part) => (part.kind === "text" && part.text !== "" ? [part.text] : []));
-    for (const text of result.json === undefined ? texts : [result.json])
-      if (!ATTACHED.test(text)) this.say(at, `text ${turn} of ${safeId(callId)}`, json(failure(text)));
+    for (const text of result.json === undefined ? texts : [result.json]) {
+      const told = text.replaceAll(ATTACHED, "");
+      if (told !== "") this.say(at, `text ${turn} of ${safeId(callId)}`, json(failure(told)));
+    }
     for (const part of parts) {
       if (part.kind === "media") this.media(part, turn);
       if (part.cache) this.say(part.at, "setting cache_mark", "marked");

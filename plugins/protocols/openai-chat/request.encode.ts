@@ -27,7 +27,7 @@ import {
 import { cacheBreakpoint, checkPrefill, errorResultText, isOpenaiModel, strictOf } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
-import { takesFreeText, takesSearchOptions } from "./support.models.ts";
+import { takesFreeText, takesLateSystem, takesSearchOptions } from "./support.models.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
@@ -53,23 +53,25 @@ export function* encodeRequest(asked: Conversation, context: EncodeContext): Ste
 function* messagesOf(conversation: Conversation, context: EncodeContext): Steps<unknown[]> {
   const writer = new ChatMessageWriter(context);
   for (const [n, run] of runsOf(conversation.turns).entries()) {
-    writer.run(run);
+    if (isSystem(run[0])) writer.system(run, n === 0);
+    else writer.run(run);
     if (Steps.endsStep(n)) yield;
   }
   return writer.messages;
 }
 
-/** Groups consecutive turns of an assistant, and those of a user. */
+/** Groups consecutive turns of an assistant, of a user, and those of the system and developers. */
 function runsOf(turns: readonly Turn[]): Turn[][] {
   const runs: Turn[][] = [];
   for (const turn of turns) {
     const last = runs.at(-1);
-    const merges = turn.role === "user" || turn.role === "assistant";
-    if (merges && last?.[0]?.role === turn.role) last.push(turn);
+    if (last?.[0]?.role === turn.role || (isSystem(turn) && isSystem(last?.[0]))) last?.push(turn);
     else runs.push([turn]);
   }
   return runs;
 }
+
+const isSystem = (turn: Turn | undefined): boolean => turn?.role === "system" || turn?.role === "developer";
 
 class ChatMessageWriter {
   readonly messages: unknown[] = [];
@@ -92,12 +94,37 @@ class ChatMessageWriter {
     for (const turn of turns)
       for (const part of turn.parts) if (part.kind === "tool_result") this.result(part, attached);
     if (attached.length > 0) this.messages.push({ role: "user", content: attached });
-    for (const turn of turns) {
-      const content = this.content(turn.parts, turn.role !== "user");
-      // Only OpenAI has the role of developers, and takes that of the system for it. Others refuse it, or ignore the message. [D]
-      const role = turn.role === "developer" ? "system" : turn.role;
-      if (content.length > 0) this.messages.push({ role, ...nameMember(turn), ...contentMember(content) });
+    for (const turn of turns) this.message("user", turn, this.content(turn.parts, false));
+  }
+
+  /**
+   * Encodes consecutive messages of the system and of developers. Only OpenAI has the latter role, and takes the former for it: others
+   * refuse it, or ignore the message. Templates of other models often take one message of the system, at the beginning. [D]
+   * @param isFirst whether they are at the beginning
+   */
+  system(turns: readonly Turn[], isFirst: boolean): void {
+    if (!isFirst && !takesLateSystem(this.context)) {
+      for (const turn of turns) {
+        this.context.change(
+          turn.at,
+          "a system message between turns is sent as a text of the user's, in <system-reminder>",
+        );
+        this.message("user", turn, this.content(turn.parts, true).map(asReminder));
+      }
+    } else if (isOpenaiModel(this.context))
+      for (const turn of turns) this.message("system", turn, this.content(turn.parts, true));
+    else {
+      const content = turns.flatMap(({ parts }) => this.content(parts, true));
+      this.message(
+        "system",
+        turns.find(({ name }) => name !== undefined),
+        joinTexts(content, "\n\n"),
+      );
     }
+  }
+
+  private message(role: "user" | "system", turn: Turn | undefined, content: readonly JsonObject[]): void {
+    if (content.length > 0) this.messages.push({ role, ...(turn && nameMember(turn)), ...contentMember(content) });
   }
 
   /** Encodes content parts. @param textOnly the role accepts only text. */
@@ -198,7 +225,8 @@ class ChatMessageWriter {
     const last = content.at(-1);
     const marked = part.cache ? part : part.parts.findLast(({ cache }) => cache);
     if (last && marked) Object.assign(last, cacheMember(marked, this.context));
-    const body = content.length > 0 ? contentMember(content) : { content: "" };
+    const written = isOpenaiModel(this.context) ? content : joinTexts(content, "\n");
+    const body = content.length > 0 ? contentMember(written) : { content: "" };
     this.messages.push({ role: "tool", tool_call_id: safeId(part.callId, "keep"), ...body });
   }
 
@@ -232,12 +260,22 @@ const thinkingPart = (text: string): JsonObject => ({ type: "thinking", thinking
 
 const nameMember = ({ name }: Turn): JsonObject => (name === undefined ? {} : { name });
 
+const isPlainText = (part: JsonObject | undefined): boolean =>
+  part?.["type"] === "text" && Object.keys(part).length === 2;
+
+/** Joins texts: many servers of other models take only a string of the system and of a tool, or ignore a list. [D] */
+const joinTexts = (content: readonly JsonObject[], separator: string): readonly JsonObject[] =>
+  content.length > 1 && content.every(isPlainText)
+    ? [{ type: "text", text: content.map(({ text }) => text).join(separator) }]
+    : content;
+
+const asReminder = (part: JsonObject): JsonObject =>
+  part["type"] === "text" ? { ...part, text: `<system-reminder>\n${part["text"]}\n</system-reminder>` } : part;
+
 /** Returns content as a string where it is one text without further members, else as a list. */
 function contentMember(parts: readonly JsonObject[]): JsonObject {
   if (parts.length === 0) return {};
-  const single = parts.length === 1 ? parts[0] : undefined;
-  const isPlainText = single?.["type"] === "text" && Object.keys(single).length === 2;
-  return { content: isPlainText ? single["text"] : parts };
+  return { content: parts.length === 1 && isPlainText(parts[0]) ? parts[0]?.["text"] : parts };
 }
 
 const textPart = (part: Text, context: EncodeContext): JsonObject => ({

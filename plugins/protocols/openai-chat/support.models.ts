@@ -31,3 +31,10 @@ export const takesCacheKey = (target: NamedModel): boolean =>
 
 /** Reports whether a model's vendor takes a user's name. [D] */
 export const takesUser = ({ model }: NamedModel): boolean => !MISTRAL_MODEL.test(model);
+
+/** Models whose own templates refuse a system message between turns ("System message must be at the beginning"). [D] */
+const SYSTEM_FIRST = /qwen-?(?:3\.[5-9]|[4-9])/i;
+
+/** Reports whether a model takes system messages between turns. */
+export const takesLateSystem = ({ model, facts: { system_in_place } }: NamedModel): boolean =>
+  system_in_place ?? !SYSTEM_FIRST.test(model);

@@ -22,7 +22,10 @@ import { REASONING_SETTINGS } from "./support.thinking.ts";
 
 /** How a Chat request expresses each feature. */
 export const support: SupportTable = {
-  system_in_place: "mapped",
+  system_in_place: [
+    "mapped",
+    "as user text in `<system-reminder>`, declared, if the model is known to take only the first (Qwen from 3.5 on)",
+  ],
   name: "mapped",
   phase: "dropped",
   prefill: ["mapped", "the model may start a new message instead; refused where it is known not to continue"],

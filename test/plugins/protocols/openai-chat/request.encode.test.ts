@@ -59,20 +59,58 @@ t.test("a stream always requests its usage", async (t) => {
   t.match(write({ stream: true }).body, { stream: true, stream_options: { include_usage: true } });
 });
 
+const OPENAI = "gpt-4o";
+const messagesTo = (model: string | undefined, ...turns: Turn[]) =>
+  write({ turns }, {}, undefined, model).body.messages;
+
+t.test("system and developer messages are the system's, in their positions", async (t) => {
+  const turns = [
+    turn("system", text("a"), text("b")),
+    turn("developer", text("c")),
+    turn("user", text("d")),
+    turn("developer", text("e")),
+    turn("system", text("f")),
+  ];
+  const parts = [
+    { type: "text", text: "a" },
+    { type: "text", text: "b" },
+  ];
+  t.same(
+    messagesTo(OPENAI, ...turns),
+    [
+      { role: "system", content: parts },
+      { role: "system", content: "c" },
+      { role: "user", content: "d" },
+      { role: "system", content: "e" },
+      { role: "system", content: "f" },
+    ],
+    "OpenAI takes any number, and lists of parts",
+  );
+  t.same(
+    messages(...turns),
+    [
+      { role: "system", content: "a\n\nb\n\nc" },
+      { role: "user", content: "d" },
+      { role: "system", content: "e\n\nf" },
+    ],
+    "other models' templates take one, and many servers only a string",
+  );
+});
+
 t.test(
-  "system and developer messages are the system's, in their positions, and their blocks stay separate",
+  "a system message between turns is the user's for models that take only the first, which is declared",
   async (t) => {
-    t.same(messages(turn("system", text("a"), text("b")), turn("user", text("c")), turn("developer", text("d"))), [
-      {
-        role: "system",
-        content: [
-          { type: "text", text: "a" },
-          { type: "text", text: "b" },
-        ],
-      },
-      { role: "user", content: "c" },
-      { role: "system", content: "d" },
-    ]);
+    const turns = [turn("system", text("a")), turn("user", text("b")), { ...turn("developer", text("c")), at: "late" }];
+    const sent = (model: string, facts: Facts = {}) => {
+      const { body, losses } = write({ turns }, facts, undefined, model);
+      return [body.messages.at(-1), losses.changed];
+    };
+    const asUser = [{ role: "user", content: "<system-reminder>\nc\n</system-reminder>" }, ["late"]];
+    const asSystem = [{ role: "system", content: "c" }, []];
+    for (const model of ["qwen3.6:27b", "Qwen/Qwen3.5-35B-A3B", "qwen4"]) t.same(sent(model), asUser, model);
+    for (const model of ["qwen3:8b", "qwen2.5-coder", "deepseek-chat", OPENAI]) t.same(sent(model), asSystem, model);
+    t.same(sent("another", { system_in_place: false }), asUser);
+    t.same(sent("qwen3.6", { system_in_place: true }), asSystem);
   },
 );
 
@@ -124,14 +162,7 @@ t.test("an image in a result follows in a user message, and that is declared", a
     ],
   });
   t.same(body.messages.slice(1), [
-    {
-      role: "tool",
-      tool_call_id: "x",
-      content: [
-        { type: "text", text: "see" },
-        { type: "text", text: "[image 1 attached]" },
-      ],
-    },
+    { role: "tool", tool_call_id: "x", content: "see\n[image 1 attached]" },
     { role: "tool", tool_call_id: "y", content: "2" },
     { role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }] },
   ]);
@@ -150,10 +181,13 @@ t.test("a failed result mentions an error", async (t) => {
   t.equal(whole([text("42"), text("43")]), '{"error":"42\\n43"}');
   t.equal(whole([]), '{"error":"The tool failed."}');
   t.equal(whole([], { json: '{"code":7}' }), '{"error":"{\\"code\\":7}"}');
-  t.same(whole([text("42"), text("Access denied")]), [
-    { type: "text", text: "42" },
-    { type: "text", text: "Access denied" },
-  ]);
+  t.equal(whole([text("42"), text("Access denied")]), "42\nAccess denied");
+});
+
+t.test("several texts of a result are one string, but for OpenAI: other servers refuse or ignore a list", async (t) => {
+  const turns = [turn("assistant", call("x")), turn("user", result("x", [text("a"), text("b")]))];
+  t.equal(messages(...turns)[1]?.["content"], "a\nb");
+  t.match(messagesTo(OPENAI, ...turns)[1]?.["content"], [{ text: "a" }, { text: "b" }]);
 });
 
 t.test("a result that is an object is sent as its text", async (t) => {
