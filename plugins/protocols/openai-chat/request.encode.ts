@@ -16,7 +16,6 @@ import {
   pathOfUse,
   type Reasoning,
   Steps,
-  safeId,
   type Text,
   type Tool,
   type ToolCall,
@@ -27,7 +26,7 @@ import {
 import { cacheBreakpoint, checkPrefill, errorResultText, isOpenaiModel, strictOf } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
-import { takesFreeText, takesLateSystem, takesSearchOptions } from "./support.models.ts";
+import { fitCallId, takesFreeText, takesLateSystem, takesSearchOptions } from "./support.models.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
@@ -203,7 +202,7 @@ class ChatMessageWriter {
     const name = fitChatToolName(call, this.context);
     const kind = call.custom && takesFreeText(this.context) ? "custom" : "function";
     const input = kind === "custom" ? { input: call.arguments } : { arguments: argumentsOf(call) };
-    return { id: safeId(call.id, "keep"), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
+    return { id: fitCallId(call.id, this.context), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
   }
 
   /** Encodes a result as text; its media follow in a user message, because Chat has no other place for them. */
@@ -227,7 +226,7 @@ class ChatMessageWriter {
     if (last && marked) Object.assign(last, cacheMember(marked, this.context));
     const written = isOpenaiModel(this.context) ? content : joinTexts(content, "\n");
     const body = content.length > 0 ? contentMember(written) : { content: "" };
-    this.messages.push({ role: "tool", tool_call_id: safeId(part.callId, "keep"), ...body });
+    this.messages.push({ role: "tool", tool_call_id: fitCallId(part.callId, this.context), ...body });
   }
 
   private attach(media: Media, texts: string[]): JsonObject {

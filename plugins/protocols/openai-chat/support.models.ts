@@ -2,7 +2,8 @@
  * What only some servers of Chat take, by the names of their models. Translated requests go to vendors of all kinds, and many of them
  * refuse a member or a tool that they do not know, or ignore it.
  */
-import type { EncodeContext } from "model-gateway/protocol";
+import { hash } from "node:crypto";
+import { type EncodeContext, safeId } from "model-gateway/protocol";
 import { isOpenaiModel } from "../openai/request.encode.ts";
 import { SEARCH_MODEL } from "./usage.ts";
 
@@ -24,10 +25,17 @@ const MISTRAL_MODEL = /^(?:open-)?(?:mis|minis|mix|codes|devs|magis|pix|vox)tral
 
 /** Reports whether a model takes a key for its prompt cache: besides OpenAI's, those of Mistral and Moonshot at themselves. [F, D] */
 export const takesCacheKey = (target: NamedModel): boolean =>
-  isOpenaiModel(target) ||
-  target.facts.cache_marks === true ||
-  MISTRAL_MODEL.test(target.model) ||
-  target.model.startsWith("kimi-");
+  isOpenaiModel(target) || MISTRAL_MODEL.test(target.model) || target.model.startsWith("kimi-");
+
+/** Ids of calls that Mistral's models take, whoever serves them: "must be a-z, A-Z, 0-9, with a length of 9". [D] */
+const MISTRAL_CALL_ID = /^[a-zA-Z0-9]{9}$/;
+const MISTRAL_TEMPLATE = /(?:^|[/_-])(?:mis|minis|mix|codes|devs|magis|pix|vox)tral/i;
+
+/** Returns a call's id that the model takes: for Mistral's a hash of one that another provider made. */
+export function fitCallId(id: string, { model }: NamedModel): string {
+  if (!MISTRAL_TEMPLATE.test(model) || MISTRAL_CALL_ID.test(id)) return safeId(id, "keep");
+  return hash("sha256", id).slice(0, 9);
+}
 
 /** Reports whether a model's vendor takes a user's name. [D] */
 export const takesUser = ({ model }: NamedModel): boolean => !MISTRAL_MODEL.test(model);

@@ -56,7 +56,9 @@ function writeEffort(
   if (effort === undefined && budget === undefined) return undefined;
   // A model that does not reason refuses even the request not to.
   if ((effort === "none" || budget === 0) && !mayReason(context)) return undefined;
-  if (context.facts.thinking === "none") {
+  // Agents of other vendors ask every model to think. What only the tables say, the vendor decides for OpenAI's clients.
+  const isAsked = conversation.protocol.startsWith("openai-") || mayReason(context);
+  if (context.facts.thinking === "none" || !isAsked) {
     const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
     context.drop(pathOfUse(conversation, feature), "This model does not think");
     return undefined;

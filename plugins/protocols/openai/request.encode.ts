@@ -71,11 +71,11 @@ type TargetModel = Pick<EncodeContext, "model" | "facts">;
 const OPENAI_MODEL = /(?:^|[/_.-])(?:chat)?gpt(?!-?oss)|(?:^|\/)(?:o[1-9](?:-|$)|codex-)/i;
 
 /**
- * Reports whether a model is OpenAI's: by its name, or because it takes no sampling settings, which of all models of Chat only its
- * own do not. Others often refuse what only OpenAI has. [D]
+ * Reports whether a model is OpenAI's: by its name; because its provider takes cache marks, as OpenAI does; or because
+ * it takes no sampling settings, which of all models of Chat only OpenAI's do not. Others often refuse what only OpenAI has. [D]
  */
-export const isOpenaiModel = ({ model, facts: { sampling } }: TargetModel): boolean =>
-  sampling === false || OPENAI_MODEL.test(model);
+export const isOpenaiModel = ({ model, facts: { sampling, cache_marks } }: TargetModel): boolean =>
+  sampling === false || cache_marks === true || OPENAI_MODEL.test(model);
 
 /** Reports whether a model may reason: whether nothing says that it does not. */
 export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel): boolean =>

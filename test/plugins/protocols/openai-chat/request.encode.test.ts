@@ -435,7 +435,7 @@ t.test("members are written under this protocol's names", async (t) => {
     user: "u",
     tier: "standard_only",
   };
-  t.match(write(asked, {}, undefined, "gpt-4o").body, {
+  t.match(write(asked, {}, undefined, "gpt-5.6").body, {
     max_completion_tokens: 5,
     stop: ["x"],
     n: 2,
@@ -492,7 +492,7 @@ t.test("members that only some vendors take are left out for others, which is de
       model,
     );
   t.same(sent("kimi-k2.5")[0], ["max_tokens", "prompt_cache_key", "user"]);
-  t.same(sent("served-here", { cache_marks: true })[0], ["max_tokens", "prompt_cache_key", "user"]);
+  t.same(sent("served-here", { cache_marks: true }), [all, []], "as OpenAI takes cache marks");
 });
 
 t.test("only the allowed tools are sent to vendors without a choice among some, which is declared", async (t) => {
@@ -549,8 +549,36 @@ t.test("a model known not to reason is not asked not to, which is no loss", asyn
       t.same([losses.dropped, losses.changed], [[], []]);
     }
   t.equal(write({ reasoning: { effort: "none" } }, {}).body["reasoning_effort"], "none");
-  const asked = write({ reasoning: { effort: "low" } }, { reasons: false });
+  const asked = write({ protocol: "openai-responses", reasoning: { effort: "low" } }, { reasons: false });
   t.equal(asked.body["reasoning_effort"], "low", "the vendor decides on a request");
+});
+
+t.test(
+  "a model without reasoning by the tables is not asked for it by other vendors' clients, which is declared",
+  async (t) => {
+    const uses: Conversation["uses"] = [{ feature: "reasoning_effort", path: "output_config.effort" }];
+    for (const reasoning of [{ effort: "high" }, { budget: 8000 }] as const) {
+      const { body, losses } = write({ reasoning, uses }, { reasons: false });
+      t.notOk("reasoning_effort" in body);
+      t.equal(losses.dropped.length, 1);
+    }
+    t.equal(write({ reasoning: { effort: "high" } }).body["reasoning_effort"], "high", "nothing is known");
+  },
+);
+
+t.test("calls have ids that Mistral's models take, the same on a call and its result", async (t) => {
+  const ids = (model: string, id: string) => {
+    const sent = messagesTo(model, turn("assistant", call(id)), turn("user", result(id, [text("1")])));
+    const [{ id: called }] = sent[0]?.["tool_calls"] as [{ id: string }];
+    t.equal(sent[1]?.["tool_call_id"], called, model);
+    return called;
+  };
+  t.equal(ids("mistral-large-latest", "D681PevKs"), "D681PevKs", "its own");
+  for (const model of ["mistral-large-latest", "mistralai/Devstral-Small-2507", "open-mixtral-8x22b"]) {
+    t.match(ids(model, "toolu_01A"), /^[a-z0-9]{9}$/, model);
+    t.not(ids(model, "toolu_01A"), ids(model, "toolu_01B"));
+  }
+  t.equal(ids("deepseek-chat", "toolu_01A"), "toolu_01A");
 });
 
 t.test("what cannot be written is refused with the client's path", async (t) => {
