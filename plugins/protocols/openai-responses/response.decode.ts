@@ -22,6 +22,14 @@ import { parseError } from "../openai/errors.ts";
 import { readUsage } from "./usage.ts";
 import { IMAGE_CALL, OPENAI_RESPONSES, type ReasoningExtra } from "./wire.ts";
 
+/** Events with a whole text, and its kind. The vendor repeats it in later events; others may not. */
+const TEXT_ENDS: ReadonlyMap<string, ItemTextKind> = new Map([
+  ["response.output_text.done", "text"],
+  ["response.refusal.done", "refusal"],
+  ["response.reasoning_summary_text.done", "summary"],
+  ["response.reasoning_text.done", "reasoning"],
+]);
+
 /** Events without content, or with content that the end of their item repeats. The lookahead keeps a long type linear. */
 const IGNORED_EVENTS =
   /^(?:keepalive|response\.(?:created|queued|in_progress|\w+\.done|(?:(?=\w*_call)\w+|mcp_\w+|compaction)\..+))$/;
@@ -147,6 +155,12 @@ class ResponsesDecoder implements ResponseDecoder {
     const index = asCount(json["output_index"]) ?? 0;
     const partIndex = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
     const part = asObject(json["part"]) ?? {};
+    const ended = TEXT_ENDS.get(type);
+    if (ended) {
+      const text = asText(json["text"] ?? json["refusal"]) ?? "";
+      this.items.completeText(index, ended, partIndex, text, out, json["logprobs"]);
+      return true;
+    }
     switch (type) {
       case "response.output_item.added":
         this.items.addItem(index, asObject(json["item"]) ?? {}, out);
@@ -164,7 +178,7 @@ class ResponsesDecoder implements ResponseDecoder {
         return true;
       case "response.function_call_arguments.done":
       case "response.custom_tool_call_input.done":
-        this.items.completeArguments(index, asText(json["arguments"] ?? json["input"]) ?? "", out);
+        this.items.completeArguments(index, callArguments(json), out);
         return true;
       case "response.output_text.annotation.added":
         this.items.addAnnotation(index, partIndex, json["annotation"], out);
@@ -426,7 +440,10 @@ class ItemDecoder {
   }
 
   private readMessage(item: IncomingItem, json: JsonObject, out: Event[]): void {
-    asList(json["content"]).forEach((part, partIndex) => {
+    const content = json["content"];
+    // Some servers send the text itself.
+    const parts = typeof content === "string" ? [{ type: "output_text", text: content }] : asList(content);
+    parts.forEach((part, partIndex) => {
       this.readPart(item.index, partIndex, asObject(part) ?? {}, true, out);
     });
     // The final answer continues as plain text; interim commentary has no equivalent.
@@ -495,7 +512,11 @@ const PART_KINDS: ReadonlyMap<string | undefined, ItemTextKind> = new Map([
 
 const isCall = (type: string): boolean => type === "function_call" || type === "custom_tool_call";
 const itemType = (kind: ItemTextKind): string => (kind === "text" || kind === "refusal" ? "message" : "reasoning");
-const callArguments = (json: JsonObject): string => asText(json["arguments"] ?? json["input"]) ?? "";
+/** Returns a call's arguments or input; some servers send an object instead of its text. */
+function callArguments(json: JsonObject): string {
+  const value = json["arguments"] ?? json["input"];
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : (asText(value) ?? "");
+}
 /** Returns the part's number where one block has several. */
 const partNumber = (kind: ItemBlock["kind"], partIndex: number): number =>
   kind === "summary" || kind === "reasoning" ? partIndex : 0;

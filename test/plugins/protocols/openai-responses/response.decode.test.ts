@@ -50,6 +50,35 @@ t.test("a message is a block for each part, open until it is complete", async (t
   );
 });
 
+t.test("a text, a refusal or reasoning that is sent only whole is read once, wherever it is", async (t) => {
+  const at = { output_index: 0, content_index: 0 };
+  const text = { type: "response.output_text.done", ...at, text: "Hello", logprobs: [] };
+  const written = (...values: JsonObject[]) =>
+    decoded([created, ...values, completed([])]).flatMap((event) => (event.type === "text" ? [event.text] : []));
+  t.same(written(added(0, message()), text), ["Hello"]);
+  t.same(written(added(0, message()), text, done(0, message(uses("Hello")))), ["Hello"]);
+  t.same(written(added(0, message()), { type: "response.refusal.done", ...at, refusal: "No." }), ["No."]);
+  const reasoning = added(0, { type: "reasoning", id: "rs_1", summary: [] });
+  t.same(written(reasoning, { type: "response.reasoning_text.done", ...at, text: "So" }), ["So"]);
+  const summary = { type: "response.reasoning_summary_text.done", output_index: 0, summary_index: 0, text: "Sum" };
+  t.same(written(reasoning, summary), ["Sum"]);
+  t.same(written(done(0, { type: "message", role: "assistant", content: "Plain" })), ["Plain"], "without parts");
+});
+
+t.test("arguments that are an object are its text", async (t) => {
+  for (const events of [
+    [done(0, { ...call("call_1", ""), arguments: { a: 1 } })],
+    [
+      added(0, call("call_1", "")),
+      { type: "response.function_call_arguments.done", output_index: 0, arguments: { a: 1 } },
+    ],
+  ])
+    t.match(
+      decoded([created, ...events, completed([])]).find(({ type }) => type === "arguments"),
+      { text: '{"a":1}' },
+    );
+});
+
 t.test("a call's arguments are streamed unchanged", async (t) => {
   const events = decoded([
     created,
