@@ -6,7 +6,6 @@ import {
   type Event,
   type EventOf,
   type Fault,
-  type FinishReason,
   type Frame,
   GatewayError,
   type JsonObject,
@@ -18,6 +17,7 @@ import {
 } from "model-gateway/protocol";
 import { errorInChunk, errorInStreamFrame, parseError } from "../openai/errors.ts";
 import { parseDataUrl } from "../openai/wire.ts";
+import { isFailure, reasonOf } from "./response.decode.reasons.ts";
 import { readUsage } from "./usage.ts";
 import { createOpaque, parseUrlCitation, type StateKind, textMember } from "./wire.ts";
 
@@ -177,7 +177,7 @@ class CompletionReader {
     for (let i = 0; i < choices.length; i++) {
       const choice = asObject(choices[i]);
       if (choice) this.choice(choice, i, isComplete);
-      if (this.stateSize > MAX_STATE) this.invalid("The provider's thoughts carry more than 8 MiB of state.");
+      if (this.stateSize > MAX_STATE) this.invalid("The provider's thoughts and calls carry more than 8 MiB of state.");
       if (this.ended) return;
     }
     if (json["usage"] || json["x_groq"]) this.usage = readUsage(json, this.usage);
@@ -229,7 +229,8 @@ class CompletionReader {
     if (delta) choice.read(delta, asObject(json["logprobs"]), isComplete);
     const reason = json["finish_reason"];
     if (typeof reason !== "string" || reason === "") return;
-    if (reason === "error") this.fail(parseError(json["error"] ?? "The provider's model failed."));
+    if (isFailure(reason))
+      this.fail(parseError(json["error"] ?? { code: reason, message: `The provider's model failed (${reason}).` }));
     else choice.finish(reason, reason === "stop" ? asText(json["stop_reason"]) : undefined);
   }
 }
@@ -454,30 +455,6 @@ class ChoiceReader {
   }
 }
 
-/** Finish reasons of this protocol, and those that other vendors use instead. */
-const REASONS: Readonly<Record<string, FinishReason>> = {
-  stop: "stop",
-  length: "length",
-  tool_calls: "tool_calls",
-  function_call: "tool_calls",
-  content_filter: "content_filter",
-  // Mistral, Together, Ollama, and gateways in front of Claude and Gemini.
-  model_length: "context_window",
-  eos: "stop",
-  end_turn: "stop",
-  max_tokens: "length",
-  tool_use: "tool_calls",
-  stop_sequence: "stop_sequence",
-  refusal: "refusal",
-};
-
-/** Returns a finish reason; some vendors send `stop` for tool calls, and OpenAI for refusals. */
-function reasonOf(raw: string | undefined, calls: boolean, refused: boolean): FinishReason {
-  const reason = raw === undefined ? "stop" : (ownProperty(REASONS, raw.toLowerCase()) ?? "other");
-  if (reason !== "stop") return reason;
-  return calls ? "tool_calls" : refused ? "refusal" : "stop";
-}
-
 /** The properties of a reasoning block, by the type of its entries. */
 const OPENINGS: Readonly<Record<string, { summary?: boolean; redacted?: boolean }>> = {
   "reasoning.summary": { summary: true },
@@ -656,10 +633,14 @@ class ThoughtReader {
 const KINDS: ReadonlySet<unknown> = new Set(["function", "custom", "", null, undefined]);
 
 interface OpenCall {
-  block: number;
+  /** Undefined until its name is known, which some servers send behind its id. */
+  block: number | undefined;
   id: string;
-  /** Whether it was opened with its vendor's opaque state. */
-  hasState: boolean;
+  custom: boolean;
+  /** Its vendor's opaque state, as text, with which it opens. */
+  state: string | undefined;
+  /** Arguments before its name. */
+  pending: string;
 }
 
 /** An entry of `tool_calls`, or the older `function_call`. */
@@ -707,9 +688,10 @@ class CallReader {
         continue;
       }
       const call = isComplete ? undefined : this.findCall(entry, inner);
-      if (call && !call.hasState && entry["extra_content"]) this.completion.reportUnmapped("tool_calls.extra_content");
+      if (call?.block !== undefined && call.state === undefined && entry["extra_content"])
+        this.completion.reportUnmapped("tool_calls.extra_content");
       const piece: CallEntry = { entry, inner, custom };
-      this.append(call ?? this.openCall(piece), piece);
+      this.append(call ?? this.addCall(piece), piece);
     }
   }
 
@@ -718,11 +700,11 @@ class CallReader {
     const inner = asObject(value) ?? {};
     if (this.all.length === 0 && !asText(inner["name"])) return;
     const piece: CallEntry = { entry: {}, inner, custom: false };
-    this.append(this.all[0] ?? this.openCall(piece), piece);
+    this.append(this.all[0] ?? this.addCall(piece), piece);
   }
 
   close(): void {
-    for (const { block } of this.all) this.completion.out.push({ type: "close", block });
+    for (const call of this.all) this.completion.out.push({ type: "close", block: call.block ?? this.open(call, "") });
   }
 
   /**
@@ -742,31 +724,46 @@ class CallReader {
     return name === "" ? this.all.at(-1) : undefined;
   }
 
-  private openCall({ entry, inner, custom }: CallEntry): OpenCall {
-    const { out, source } = this.completion;
+  private addCall({ entry, custom }: CallEntry): OpenCall {
     const id = asText(entry["id"]) ?? "";
     const index = typeof entry["index"] === "number" ? entry["index"] : this.lastIndex + 1;
     this.lastIndex = Math.max(this.lastIndex, index);
-    const extra = asObject(entry["extra_content"]);
-    const block = this.completion.nextBlock();
-    out.push({
-      type: "open",
-      block,
-      choice: this.choice,
-      kind: "tool_call",
-      name: asText(inner["name"]) ?? "",
-      ...(id === "" ? {} : { id }),
-      ...(custom ? { custom: true } : {}),
-      ...(extra ? { opaque: createOpaque("extra_content", JSON.stringify(extra), source) } : {}),
-    });
-    const call = { block, id, hasState: extra !== undefined };
+    const call: OpenCall = { block: undefined, id, custom, state: undefined, pending: "" };
     this.byIndex.set(index, call);
     if (!this.byId.has(id)) this.byId.set(id, call);
     this.all.push(call);
     return call;
   }
 
-  private append({ block }: OpenCall, { inner, custom }: CallEntry): void {
+  /** Opens a call's block, and returns its number. */
+  private open(call: OpenCall, name: string): number {
+    const { out, source } = this.completion;
+    const { id, custom, state, pending } = call;
+    const block = this.completion.nextBlock();
+    call.block = block;
+    out.push({
+      type: "open",
+      block,
+      choice: this.choice,
+      kind: "tool_call",
+      name,
+      ...(id === "" ? {} : { id }),
+      ...(custom ? { custom: true } : {}),
+      ...(state === undefined ? {} : { opaque: createOpaque("extra_content", state, source) }),
+    });
+    if (pending !== "") out.push({ type: "arguments", block, text: pending });
+    call.pending = "";
+    return block;
+  }
+
+  private append(call: OpenCall, { entry, inner, custom }: CallEntry): void {
+    if (call.block === undefined) {
+      const extra = asObject(entry["extra_content"]);
+      if (extra) call.state = JSON.stringify(extra);
+      call.id ||= asText(entry["id"]) ?? "";
+    }
+    const name = asText(inner["name"]) ?? "";
+    if (call.block === undefined && name !== "") this.open(call, name);
     const member = custom ? "input" : "arguments";
     const value = inner[member];
     // Some vendors send an object instead of its text.
@@ -776,6 +773,10 @@ class CallReader {
       if (text !== undefined && text !== null) this.completion.reportUnmapped(`tool_calls.${member}`);
       return;
     }
-    if (text !== "") this.completion.out.push({ type: "arguments", block, text });
+    if (text === "") return;
+    if (call.block === undefined) {
+      call.pending += text;
+      this.completion.stateSize += text.length;
+    } else this.completion.out.push({ type: "arguments", block: call.block, text });
   }
 }

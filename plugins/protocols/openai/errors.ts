@@ -106,6 +106,7 @@ const STATUS_BY_CODE: Readonly<Record<string, number>> = {
   tokens: 429,
   overloaded_error: 503,
   engine_overloaded_error: 503,
+  insufficient_system_resource: 503,
   service_unavailable: 503,
   server_error: 500,
   server_is_overloaded: 503,

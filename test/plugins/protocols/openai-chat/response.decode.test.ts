@@ -622,8 +622,8 @@ t.test("the matched stop sequence of a choice is read, in vLLM's form", async (t
     t.same(ended("stop", other), { ...plain, reason: "stop", raw: "stop" }, JSON.stringify(other));
   t.same(ended("end_turn", "end_turn"), { ...plain, reason: "stop", raw: "end_turn" });
   t.same(ended("length", "END"), { ...plain, reason: "length", raw: "length" });
-  t.same(ended("tool_calls", "END"), { ...plain, reason: "tool_calls", raw: "tool_calls" });
   const call = { tool_calls: [{ index: 0, id: "a", function: { name: "one", arguments: "{}" } }] };
+  t.same(ended("tool_calls", "END", call), { ...plain, reason: "tool_calls", raw: "tool_calls" });
   t.same(ended("stop", "END", call), { ...plain, reason: "tool_calls", raw: "stop" });
   t.match(ended("stop", "END", { refusal: "no" }), { reason: "refusal" });
   const whole = decodeBody(
