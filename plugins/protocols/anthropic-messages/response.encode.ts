@@ -236,7 +236,9 @@ class BlockEncoder {
     this.flushState();
     this.writeHiddenState();
     if (opening.opaque) this.writeCallState({ ...opening.opaque, on: { call: id } });
-    const index = this.openBlock(block, { type: "tool_use", id, name: opening.name, input: {} });
+    // `caller` is required by the SDKs' types. [S]
+    const caller = { type: "direct" };
+    const index = this.openBlock(block, { type: "tool_use", id, name: opening.name, input: {}, caller });
     this.output.append(index, "input_json_delta", "");
     block.wrapped = opening.custom === true;
     if (!block.wrapped) block.pendingArguments = "";

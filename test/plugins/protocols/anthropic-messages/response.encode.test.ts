@@ -219,7 +219,8 @@ t.test("a tier and the cache write details are written also where they arrive la
 
 t.test("a call without arguments is an empty object, others keep their exact text", async (t) => {
   const call = (...given: Event[]) => answer(open(0, { kind: "tool_call", id: "a", name: "f" }), ...given, close(0));
-  t.match(whole(call()), { content: [{ type: "tool_use", id: "a", name: "f", input: {} }], stop_reason: "tool_use" });
+  t.same(whole(call()).content, [use("a")]);
+  t.match(whole(call()), { stop_reason: "tool_use" });
   t.same(frames(call()).filter(({ type }) => type === "content_block_delta").length, 1);
   const args = '{"a": 1.0, "b":12345678901234567890}';
   t.ok(runAtOnce(translation.response.encode(call(give(0, args)), context())).includes(`"input":${args}`));
@@ -314,7 +315,7 @@ t.test("a call's state is the signature of thoughts directly before it that have
   const text: Event[] = [open(1, { kind: "text" }), say(1, "Hi"), close(1)];
   const thinking = (signature: string) => ({ type: "thinking", thinking: "So", signature });
   const carrier = { type: "redacted_thinking", data: "gw1.sig.STATE.on-a" };
-  const used = { type: "tool_use", id: "a", name: "f", input: {} };
+  const used = use("a");
   const cases: readonly (readonly [Event[], JsonObject[]])[] = [
     [
       [...thoughts(origin), ...call],
@@ -374,7 +375,7 @@ t.test("no state on a text is lost, wherever the text is", async (t) => {
   const carrier = (data: string) => ({ type: "redacted_thinking", data: `gw1.sig.${data}.on-text` });
   const uses = [open(0, { kind: "text" }), say(0, "Snow."), close(0)];
   const call = [open(1, { kind: "tool_call", id: "a", name: "f" }), close(1)];
-  const used = { type: "tool_use", id: "a", name: "f", input: {} };
+  const used = use("a");
   t.same(
     content(...uses, ...call, ...empty(2, "A")),
     [{ type: "text", text: "Snow." }, used, carrier("A")],
@@ -426,7 +427,8 @@ const called = (block: number, id: string, state?: object): Event[] => [
   open(block, { kind: "tool_call", id, name: "f", ...(state && { opaque: state }) }),
   close(block),
 ];
-const use = (id: string) => ({ type: "tool_use", id, name: "f", input: {} });
+/** A call, with all members that the SDKs' types require. */
+const use = (id: string) => ({ type: "tool_use", id, name: "f", input: {}, caller: { type: "direct" } });
 const hidden = (data: string) => ({ type: "redacted_thinking", data: `gw1.sig.${data}` });
 
 t.test("an answer without calls has no trace of thinking for a client that has not requested it", async (t) => {
