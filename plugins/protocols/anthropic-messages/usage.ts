@@ -63,7 +63,7 @@ export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => {
 
 /**
  * Decodes usage from `message_start`, `message_delta` or a complete message. The delta's numbers are totals, not increments, and
- * missing or null ones keep the values of `message_start`. [S: the SDK's accumulator]
+ * missing or null ones keep the values of `message_start` [S: the SDK's accumulator], as does an input of 0.
  */
 export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const body = asObject(json);
@@ -92,8 +92,11 @@ function addSearch(block: JsonObject | undefined, previous?: Usage): Usage | und
 /** Maximum number of members kept of a stream's usage, of which the vendor has about ten, and of its tools. */
 const MAX_MEMBERS = 100;
 
+/** The counts of which the input is the sum. */
+const INPUT_MEMBERS: readonly string[] = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+
 const READ_MEMBERS: ReadonlySet<string> = new Set([
-  ...["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"],
+  ...[...INPUT_MEMBERS, "cache_creation"],
   ...["output_tokens", "output_tokens_details", "server_tool_use", "iterations", "service_tier", "speed"],
 ]);
 
@@ -115,8 +118,12 @@ function mergeUsage(previous: JsonObject | undefined, added: JsonObject): JsonOb
   const reported = withoutExcess(added);
   if (!previous) return reported;
   const full = Object.keys(previous).length >= MAX_MEMBERS;
+  // Imitations count only the output at the end, and write 0 for the input. No prompt is without tokens.
+  const lacksInput = INPUT_MEMBERS.every((name) => !reported[name]);
   const updates = Object.entries(reported).filter(([name, value]) =>
-    Object.hasOwn(previous, name) ? value !== null : !full,
+    Object.hasOwn(previous, name)
+      ? value !== null && !(lacksInput && value === 0 && INPUT_MEMBERS.includes(name))
+      : !full,
   );
   return { ...previous, ...Object.fromEntries(updates) };
 }

@@ -81,6 +81,19 @@ t.test("the delta's numbers replace those of the start, and what is missing or n
   t.equal(protocol.usage({ type: "message_stop" }, after), after);
 });
 
+t.test("an input of 0 at the end does not replace the one of the start", async (t) => {
+  const start = (told: object) => protocol.usage({ type: "message_start", message: { usage: told } });
+  const then = (told: object, delta: object) => protocol.usage({ type: "message_delta", usage: delta }, start(told));
+  const none = { input_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0, output_tokens: 7 };
+  const told = { input_tokens: 15, cache_read_input_tokens: 100, output_tokens: 1 };
+  t.match(then(told, none), { in: { total: 115, cached: 100 }, out: { total: 7 } });
+  t.match(then(told, { input_tokens: 0, output_tokens: 7 }), { in: { total: 115, cached: 100 }, out: { total: 7 } });
+  // All of another model's prompt may have been in its cache.
+  const cached = { input_tokens: 0, cache_read_input_tokens: 120, output_tokens: 7 };
+  t.match(then(told, cached), { in: { total: 120, cached: 120 }, out: { total: 7 } });
+  t.match(then({ input_tokens: 0, output_tokens: 0 }, { input_tokens: 9, output_tokens: 7 }), { in: { total: 9 } });
+});
+
 t.test("however many members a stream reports, limited memory is used", async (t) => {
   let told: Usage | undefined;
   for (let n = 0; n < 1000; n++) told = protocol.usage({ usage: { output_tokens: n, [`unheard_of_${n}`]: n } }, told);
