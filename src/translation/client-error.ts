@@ -3,9 +3,17 @@ import type { Fault } from "../core/fault.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { parseRetryAfter } from "../wire/retry-after.ts";
 
-/** Providers' messages for a prompt that is too long. Clients that recognise them shorten it and retry. */
-const TOO_LONG =
-  /context_length_exceeded|prompt is too long|maximum context length|context window|input token count.{0,40}exceeds|exceeds the maximum number of (?:input )?tokens/i;
+/** Providers' codes and messages for a prompt that is too long. Clients that recognise them shorten it and retry. */
+const TOO_LONG = new RegExp(
+  [
+    ...["context_length_exceeded", "exceed_context_size", "too_many_prompt_tokens"],
+    ...["prompt (?:is )?too long", "input is too long for requested model", "maximum prompt length"],
+    ...["context window", "(?:max(?:imum)?|available) context (?:length|size)", "greater than the context length"],
+    ...["(?:input|prompt) token count.{0,40}exceeds", "exceeds the maximum number of (?:input )?tokens"],
+    "exceeded model token limit",
+  ].join("|"),
+  "i",
+);
 /** Statuses after which a retry of the same request may succeed. */
 const TRANSIENT_STATUSES = new Set([408, 409, 425, 429]);
 

@@ -90,12 +90,22 @@ t.test("a prompt that is too long is reported in words that clients of every pro
       "INVALID_ARGUMENT",
     ),
     fault(413, "too_large", "Your input exceeds the context window of this model."),
+    // The words of other services, recorded or in the lists of agents.
+    fault(400, "invalid", "prompt too long; exceeded max context length by 1119046 tokens (ref: 96164522)"),
+    fault(400, "invalid", "The total length of all messages is too long.", "too_many_prompt_tokens"),
+    fault(400, "invalid", "This model's maximum prompt length is 131072 but the request contains 537812 tokens."),
+    fault(400, "invalid", "the request exceeds the available context size, try increasing it"),
+    fault(400, "invalid", "The number of tokens to keep from the initial prompt is greater than the context length"),
+    fault(400, "invalid", "Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)"),
+    fault(400, "invalid", "prompt token count of 200123 exceeds the limit of 128000"),
   ]) {
     const error = toClientError(each);
     t.match(error, { code: "context_length_exceeded", status: 400, kind: "invalid", retry: false });
     t.match(error.message, /^prompt is too long: /);
   }
   t.equal(toClientError(fault(500, "internal", "The context window moved.")).code, "upstream_refused");
+  const rate = "Rate limit reached: too many tokens per minute, the limit of the model is 250000.";
+  t.equal(toClientError(fault(429, "rate_limit", rate)).code, "upstream_refused");
 });
 
 t.test(

@@ -122,8 +122,8 @@ export const parseErrorResponse = (status: number, _headers: HeaderList, text: s
 const UNAVAILABLE_OBJECT =
   /^(?:You do not have permission to access the (?:File|CachedContent) |CachedContent not found \(or permission denied\))/;
 
-/** The message about a model that the vendor has retired, or that does not know the method. The path has its name. [F] */
-const UNKNOWN_MODEL = /^models\/\S+ is not found for API version /;
+/** The messages about a model that the vendor has retired, or that does not know the method. The path has its name. [F, D] */
+const UNKNOWN_MODEL = /^(?:models\/\S+ is not found for API version |Publisher Model `[^`]+` (?:was )?not found)/;
 
 /** The messages about a signature that the vendor did not make, or not for this account. [D: issues of its agent and of proxies] */
 const FOREIGN_SIGNATURE = /\b(?:corrupted|invalid) thought signature|thought signature is not valid/i;

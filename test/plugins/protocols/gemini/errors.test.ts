@@ -86,6 +86,10 @@ t.test("a key that the vendor does not know is recognised by its reason alone", 
   t.equal(told({ ...denied, message: "The caller does not have permission" }, 403), undefined);
   const retired = "models/gemini-old is not found for API version v1beta, or is not supported for generateContent.";
   t.equal(told({ code: 404, status: "NOT_FOUND", message: retired }, 404), "target");
+  for (const words of ["not found.", "was not found or your project does not have access to it."]) {
+    const message = `Publisher Model \`projects/p/locations/us-central1/publishers/google/models/x\` ${words}`;
+    t.equal(told({ code: 404, status: "NOT_FOUND", message }, 404), "target", message);
+  }
   t.equal(told({ code: 404, status: "NOT_FOUND", message: `No file: ${retired}` }, 404), undefined);
 });
 
