@@ -140,7 +140,10 @@ const anthropic: Judge = (body, task) => {
     if (tool["type"] && tool["type"] !== "custom") return;
     court.only(tool, `tools.${i}`, "type name description input_schema strict cache_control");
     court.need(/^[a-zA-Z0-9_-]{1,128}$/.test(String(tool["name"])), `tools.${i}`, "a strange name");
-    court.need(asObject(tool["input_schema"])?.["type"] === "object", `tools.${i}`, "the schema is no object's");
+    const schema = asObject(tool["input_schema"]) ?? {};
+    court.need(schema["type"] === "object", `tools.${i}`, "the schema is no object's");
+    for (const name of ["oneOf", "anyOf", "allOf"])
+      court.need(!(name in schema), `tools.${i}`, `input_schema does not support ${name} at the top level`);
   });
   within(court, body, "temperature", 1);
   within(court, body, "top_p", 1);

@@ -23,7 +23,7 @@ import {
   writeSettings,
 } from "model-gateway/protocol";
 import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
-import { enforceableSchema, whyUnenforceable } from "./support.schema.ts";
+import { describeAlternatives, enforceableSchema, whyUnenforceable } from "./support.schema.ts";
 import { thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, cacheControl, promptSettings } from "./support.ts";
 import { ANTHROPIC_MESSAGES, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
@@ -412,8 +412,10 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
 
 function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
   const { description, parameters } = tool;
-  const schema = parameters ? objectParameters(parameters) : NO_ARGUMENTS;
-  const why = tool.strict ? whyUnenforceable(schema.value) : undefined;
+  const own = parameters ? objectParameters(parameters) : NO_ARGUMENTS;
+  const schema = describeAlternatives(own, tool.at, context);
+  const isWhole = schema === own;
+  const why = tool.strict ? (whyUnenforceable(schema.value) ?? (isWhole ? undefined : HAS_ALTERNATIVES)) : undefined;
   if (why !== undefined)
     context.change(tool.at, `the provider cannot enforce a schema that ${why}: it is sent without strict`);
   const strict = why === undefined ? tool.strict : undefined;
@@ -421,6 +423,7 @@ function functionTool(tool: Extract<Tool, { kind: "function" }>, context: Encode
   return { name: fitToolName(tool, context), description, input_schema: input, ...(strict ? { strict } : {}) };
 }
 
+const HAS_ALTERNATIVES = "has alternatives at its root";
 const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
 
 /** Encodes a tool that takes free text as a function of one string. The engine unwraps the string in the response. */

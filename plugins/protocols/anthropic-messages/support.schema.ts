@@ -120,6 +120,28 @@ function resolvePointer(ref: string, root: JsonObject): JsonObject | undefined {
   return objectOf(target);
 }
 
+/** Members that the vendor refuses at the root of a tool's schema, and with it the request. [D] */
+const ALTERNATIVES = ["oneOf", "anyOf", "allOf"] as const;
+
+/**
+ * Returns a tool's schema without alternatives at its root: they are moved into its description, where the model reads them, and a
+ * notice is given. A schema without them is returned as it is.
+ */
+export function describeAlternatives(schema: RawJson, path: string, context: EncodeContext): RawJson {
+  const value = asObject(schema.value) ?? {};
+  const names = ALTERNATIVES.filter((name) => Object.hasOwn(value, name));
+  if (names.length === 0) return schema;
+  context.change(path, `not enforced, only described to the model: ${names.join(", ")} at the root of its schema`);
+  const root = asObject(parseExact(schema.text)) ?? {};
+  const described = Object.fromEntries(names.map((name) => [name, root[name]]));
+  for (const name of names) delete root[name];
+  return new RawJson(writeJson({ ...root, description: withDescribed(root["description"], described) }));
+}
+
+/** Returns a schema's description with members that are not enforced. */
+const withDescribed = (description: unknown, described: JsonObject): string =>
+  (typeof description === "string" ? `${description}\n\n` : "") + writeJson(described);
+
 /** String formats that the vendor enforces. [S: the SDK's schema transform] */
 const FORMATS: ReadonlySet<unknown> = new Set(
   "date-time time date duration email hostname uri ipv4 ipv6 uuid".split(" "),
@@ -173,10 +195,7 @@ class SchemaFitter {
       if (!this.keyword(name, schema, at, out)) described.push([name, this.describe(schema[name], `${at}.${name}`)]);
     const { type, properties, additionalProperties } = schema;
     if ([type].flat().includes("object") || (properties ?? additionalProperties) !== undefined) this.close(schema, out);
-    if (described.length > 0) {
-      const ownDescription = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
-      out["description"] = ownDescription + writeJson(Object.fromEntries(described));
-    }
+    if (described.length > 0) out["description"] = withDescribed(out["description"], Object.fromEntries(described));
     return out;
   }
 

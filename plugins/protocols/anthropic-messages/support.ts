@@ -32,10 +32,13 @@ export const support: SupportTable = {
   media_detail: "dropped",
   audio_out: "refused",
   image_out: "refused",
-  tools: "mapped",
+  tools: [
+    "mapped",
+    "alternatives at the root of a schema (`oneOf`, `anyOf`, `allOf`) are described to the model, declared",
+  ],
   tools_strict: [
     "mapped",
-    "left out for a schema that contains itself, or an object with members of any name, declared",
+    "left out for a schema that contains itself, an object with members of any name, or alternatives at its root, declared",
   ],
   tools_custom: [
     "mapped",

@@ -425,6 +425,27 @@ t.test("to count tokens only the prompt is sent", async (t) => {
   t.ok(write(plain({ task: "count", choices: 2, store: true })), "how it is answered does not change the count");
 });
 
+t.test("alternatives at the root of a tool's schema, which the vendor refuses, are described", async (t) => {
+  const shared = { $defs: { a: { type: "object" } }, description: "Which." };
+  const parameters = new RawJson(
+    JSON.stringify({ ...shared, anyOf: [{ $ref: "#/$defs/a" }, { maximum: 1 }], oneOf: [] }),
+  );
+  const f = { kind: "function", at: "tools.0", name: "f", parameters } as const;
+  const { body, changed } = write(plain({ tools: [f] }));
+  t.same((body["tools"] as { input_schema: unknown }[])[0]?.input_schema, {
+    type: "object",
+    ...shared,
+    description: 'Which.\n\n{"oneOf":[],"anyOf":[{"$ref":"#/$defs/a"},{"maximum":1}]}',
+  });
+  t.match(changed, [/tools\.0: .*oneOf, anyOf at the root/]);
+  const strict = write(plain({ tools: [{ ...f, strict: true }] }));
+  t.equal((strict.body["tools"] as { strict?: true }[])[0]?.strict, undefined);
+  t.match(strict.changed.join(), /has alternatives at its root: it is sent without strict/);
+  const inner = new RawJson('{"type":"object","properties":{"a":{"anyOf":[{},{}]}},  "required":["a"]}');
+  const { text } = write(plain({ tools: [{ ...f, parameters: inner }] }));
+  t.match(text, inner.text, "its original text");
+});
+
 t.test(
   "a schema with an object of any names is refused for an answer, and sent without strict for a tool",
   async (t) => {
