@@ -336,11 +336,15 @@ function resultName(result: ToolResult, scope: RequestScope): string {
   return scope.context.refuse(result.at, "the result names no tool, and no call before it has its id");
 }
 
+/** A member by which a result refers to its media. The vendor refuses any other value, like the references of a JSON schema. [D] */
+const MEDIA_REFERENCE = /(?:\$|\\u0024)ref"/i;
+
 /** Returns a JSON object unchanged and a text as `output`; a failure of either kind as `error`. */
 function responseObject({ at, json, parts, isError }: ToolResult, { context }: RequestScope): unknown {
   const texts = parts.filter((part) => part.kind === "text").map(({ text }) => text);
   const text = json ?? texts.join("\n");
-  const kind = /^\s*\{/.test(text) ? context.nested.kindOf(text) : undefined;
+  const isSent = /^\s*\{/.test(text) && !MEDIA_REFERENCE.test(text);
+  const kind = isSent ? context.nested.kindOf(text) : undefined;
   if (kind === "large") context.change(at, "the result is too large to be sent as JSON; it is sent as text");
   const object = kind === "object" ? new RawJson(text) : undefined;
   if (isError === true) return { error: object ?? text };

@@ -279,6 +279,14 @@ t.test("a failure is the error, and an error when it is decoded again (43)", asy
   ]);
 });
 
+t.test("a result that contains references is sent as text: the vendor takes them for its media", async (t) => {
+  for (const schema of ['{"a": {"$ref": "#/$defs/a"}, "$defs": {"a": {}}}', '{"\\u0024ref":"x"}']) {
+    t.same(answered(schema).response, { output: schema });
+    t.same(answered(schema, { isError: true }).response, { error: schema });
+  }
+  t.same(answered('{"ref":"x","$refs":1}').response, { ref: "x", $refs: 1 });
+});
+
 t.test("a result with more names than a body may have is sent as text", async (t) => {
   const many = JSON.stringify(Object.fromEntries(Array.from({ length: 51_000 }, (_, i) => [`n${i}`, 0])));
   const turns = [user(text("Go")), assistant(call("a", "f")), user(result("a", many))];
