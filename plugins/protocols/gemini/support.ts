@@ -562,7 +562,9 @@ function thinkingAmount(config: ReasoningConfig, conversation: Conversation, con
       context.change(reasoningPath(conversation), `${effort} becomes low, the lowest level of this model`);
     return { thinkingLevel };
   }
-  if (budget === undefined || budget < 0) return {};
+  // Models that take a budget refuse to show thoughts while they do not think, which some do only on request. [D]
+  if (budget === undefined) return thinking === "budget" && showsThoughts(config) ? { thinkingBudget: -1 } : {};
+  if (budget < 0) return {};
   const thinkingLevel = levelOf(ReasoningBudget.effortOf(budget), context.model);
   context.change(
     reasoningPath(conversation, "reasoning_budget"),

@@ -219,6 +219,8 @@ t.test("an effort is a level, or tokens where the model takes tokens", async (t)
   t.same(thinking({ budget: -1, effort: "high" }), { thinkingLevel: "HIGH", includeThoughts: true });
   t.same(thinking({ budget: -1 }, { thinking: "level" }), { includeThoughts: true });
   t.same(thinking({ summary: "auto" }), { includeThoughts: true });
+  t.same(thinking({ summary: "auto" }, { thinking: "budget" }), { thinkingBudget: -1, includeThoughts: true });
+  t.equal(thinking({ show: false }, { thinking: "budget" }), undefined);
   t.equal(thinking({ show: false }), undefined);
 });
 
