@@ -179,3 +179,38 @@ paths: { "/v1/*": { pass: a, use: [auth], open: true } }
     t.match(ended()?.fields, { outcome: "upstream_error" });
   },
 );
+t.test("a stored answer that is fetched counts once, on whatever path it was made and is fetched", async (t) => {
+  let made = { id: "resp_1", background: false };
+  const upstream = await httpUpstream((_, response) => {
+    const usage = { input_tokens: 50, output_tokens: 5, total_tokens: 55 };
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(JSON.stringify({ ...made, object: "response", status: "completed", output: [], usage }));
+  });
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { targets: [a:m] } }
+paths: { "/a/*": { pass: a } }
+`,
+  );
+  const request = async (method: string, path: string, body?: string) => {
+    const response = await fetch(url + path, { method, headers: asking(), ...(body !== undefined && { body }) });
+    t.equal(response.status, 200);
+    await response.text();
+  };
+  let tokensIn = 0;
+  for (const path of ["/v1/responses", "/a/responses"]) {
+    await request("POST", path, '{"model":"m","input":"x"}');
+    tokensIn += 50;
+    for (const fetched of ["/a/responses/resp_1", "/v1/responses/resp_1"]) await request("GET", fetched);
+    await gateway.stores.ledger.flush();
+    t.match(await gateway.stores.ledger.sums({ by: [] }), [{ tokensIn }], `made at ${path}`);
+  }
+  made = { id: "resp_2", background: true };
+  await request("POST", "/v1/responses", '{"model":"m","input":"x","background":true}');
+  for (const fetched of ["/v1/responses/resp_2", "/a/responses/resp_2"]) await request("GET", fetched);
+  await gateway.stores.ledger.flush();
+  t.match(await gateway.stores.ledger.sums({ by: [] }), [{ tokensIn: tokensIn + 50 }], "made in the background");
+});

@@ -23,6 +23,8 @@ export class JsonUsage {
   id: string | undefined;
   /** The response says that it is still being made. */
   unfinished = false;
+  /** The response says that it was not made in the background: its usage was reported when it was made. */
+  foreground = false;
 
   /** The members that a scan captures; determined when the first response is too large to be parsed. */
   private members: readonly string[] = [];
@@ -133,6 +135,7 @@ export class JsonUsage {
       }
       this.late = protocol.storedResponses?.background.id(json);
       this.unfinished = protocol.storedResponses?.background.unfinished(json) ?? false;
+      this.foreground = protocol.storedResponses?.background.foreground(json) ?? false;
       return usage;
     }
     return other;

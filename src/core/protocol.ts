@@ -388,12 +388,14 @@ interface StoredResponses {
   readonly subpaths: readonly string[];
   /** Responses that are made after their request has ended: their usage is reported with every fetch. */
   readonly background: {
-    /** Top-level members of a complete response that `id` and `unfinished` need. */
+    /** Top-level members of a complete response that these functions need. */
     readonly members: readonly string[];
     /** Returns the id of such a response, complete or in a frame; undefined for any other. */
     id(json: unknown): string | undefined;
     /** Reports whether a complete response says that it is still being made: its usage is not the final one. */
     unfinished(json: unknown): boolean;
+    /** Reports whether a complete response says that it is no such response: the request that made it reported its usage. */
+    foreground(json: unknown): boolean;
   };
 }
 

@@ -131,14 +131,19 @@ export class PassMeter implements PassObserver {
     this.settle();
   }
 
-  /** Sets the usage. An object that is fetched, like a batch, has its usage each time: it counts once, when it is finished. */
+  /**
+   * Sets the usage. An object that is fetched, like a batch, has its usage each time: it counts once, when it is finished; a stored
+   * answer under the name that it has on paths of its protocol.
+   */
   private takeUsage(usage: JsonUsage): void {
     const { exchange } = this;
     const found = usage.end();
     exchange.usageError = usage.fault;
     if (exchange.method !== "POST") {
-      if (usage.id === undefined || usage.unfinished || !((found?.in.total ?? 0) + (found?.out.total ?? 0) > 0)) return;
-      exchange.usageName = `passed ${usage.id}`;
+      const { id, unfinished, foreground, late } = usage;
+      if (id === undefined || unfinished || foreground || !((found?.in.total ?? 0) + (found?.out.total ?? 0) > 0))
+        return;
+      exchange.usageName = late ?? `passed ${id}`;
     }
     exchange.usage = found;
   }

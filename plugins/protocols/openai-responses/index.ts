@@ -59,6 +59,7 @@ const storedResponses: NonNullable<TranslatedProtocol["storedResponses"]> = {
       const body = asObject(asObject(json)?.["response"]) ?? asObject(json);
       return body?.["background"] === true ? asText(body["id"]) : undefined;
     },
+    foreground: (json) => asObject(json)?.["background"] === false,
     unfinished: (json) => /^(?:queued|in_progress)$/.test(asText(asObject(json)?.["status"]) ?? ""),
   },
 
