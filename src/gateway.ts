@@ -27,11 +27,13 @@ import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/proces
 import { openLimiter } from "./open-limiter.ts";
 import { type ReloadResult, Reloads, STOPPING } from "./reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "./store/budget-marks.ts";
+import { MAX_EXCHANGES } from "./store/counted-names.ts";
 import type { LedgerWarn, UnwrittenLines } from "./store/ledger.ts";
 import { leftBehindWarning } from "./store/left-behind.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
 import { COUNTED_TWICE, OtherGatewayWatch } from "./store/other-gateways.ts";
+import { earlierCounts } from "./store/spend.ts";
 import { FormattedError, formatError } from "./text/format-error.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
@@ -132,6 +134,7 @@ export class Gateway {
       this.serving.upstreams.health.applyRemoteConversation(news),
     );
     shared.peers?.subscribe(COUNTED_TOPIC, (_key, name) => metrics.exchanges.addCountedName(name));
+    void this.loadCountedNames();
     metrics.exchanges.onCountedName = (name) => shared.peers?.publish(COUNTED_TOPIC, name.slice(-2), name);
   }
 
@@ -348,6 +351,15 @@ export class Gateway {
     const { state: store } = this.stores.ledger;
     const limits = this.otherGateways?.isCountedTwice ? "twice" : this.generation.limiter.state;
     return { ready: !isStopping, parts: { gateway: isStopping ? "stopping" : "ok", store, limits } };
+  }
+
+  /** Tells the metrics what former processes counted, like an answer made in the background, which is fetched again. */
+  private async loadCountedNames(): Promise<void> {
+    const { stores, metrics } = this.shared;
+    const names = await earlierCounts(() => stores.ledger)
+      .countedNames(MAX_EXCHANGES)
+      .catch(() => []);
+    for (const name of names) metrics.exchanges.addCountedName(name);
   }
 
   /** Watches for other gateways on the same store: one that counts limits in memory sees only its own requests. */

@@ -1,8 +1,10 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { metricsText } from "../../../src/admin/metrics.ts";
+import { Gateway } from "../../../src/gateway.ts";
 import { readJournals } from "../../../src/store/journal/lines.ts";
 import { rowToEntry } from "../../../src/store/ledger-row.ts";
-import { asking, startGateway } from "../../support/gateway.ts";
+import { asking, MemoryLog, startGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
@@ -79,6 +81,24 @@ for (const [cut, stops] of [
     await ended(3);
     t.match(await sums(), [{ requests: 3, tokensIn: 500, tokensOut: 30, cost: COST }]);
   });
+
+t.test("a background answer that is fetched again after a restart counts nothing in metrics either", async (t) => {
+  const { create, fetchIt, ended, gateway, folder } = await start(t, "estimate", "waits");
+  await create();
+  await fetchIt();
+  await ended(2);
+  await gateway.stop({ drain: 0 });
+  const next = await Gateway.start({ file: join(folder, "gateway.yaml"), env: {}, log: new MemoryLog() });
+  t.teardown(() => next.stop({ drain: 0 }));
+  await next.stores.ledger.countedNames(1);
+  const { port } = next.address;
+  const response = await fetch(`http://127.0.0.1:${port}/v1/responses/resp_1`, { headers: asking() });
+  t.match(await response.text(), "completed");
+  await until(() => next.exchanges.length === 0, "its end");
+  const { text } = await metricsText(next);
+  t.match(text, /^gateway_requests_total\{.*target="up:x".*\} 1$/m);
+  t.notMatch(text, /^gateway_tokens_total\{.*target="up:x".*\} [1-9]/m);
+});
 
 t.test("a killed gateway leaves no estimate of a background answer, which is counted when it is fetched", async (t) => {
   const { url, gateway, folder } = await start(t, "estimate", "waits");
