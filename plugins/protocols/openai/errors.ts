@@ -195,7 +195,7 @@ export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   const text = body.toString();
   const { kind, code, message } = parseErrorResponse(status, undefined, text);
   if (status === 400 || status === 404) {
-    if (code === "model_not_found") return "target";
+    if (code === "model_not_found" || (status === 404 && MISSING_MODEL.test(message))) return "target";
     if (code === "invalid_encrypted_content") return "state";
     return status === 400 && kind === "authentication" ? "credential" : undefined;
   }
@@ -216,6 +216,9 @@ function exceedsWholeLimit(message: string): boolean {
 }
 const LIMIT_MESSAGE = /\bLimit:? ([\d,]{1,20})(?:, Used:? [\d,]{1,20})?, Requested:? ([\d,]{1,20})/;
 
+/** What vLLM, and Ollama, say of a model that they do not serve, without a code. [D: issues of their clients] */
+const MISSING_MODEL =
+  /^(?:The model `[^`]*` does not exist\.|model (?:"[^"]*"|'[^']*') not found(?:, try pulling it first)?)$/;
 const AMBIGUOUS: ReadonlySet<number> = new Set([400, 401, 403, 404, 429]);
 const POLICY_VIOLATION = "Content violates usage guidelines";
 const RESTRICTED_KEY = "You have insufficient permissions for this operation";
