@@ -330,6 +330,7 @@ export class Upstreams {
     const { protocol, operation } = exchange;
     const headers = exchange.headers.filter(this.requestAllowList(protocol, target.provider).allows);
     dropInvalidTrace(headers);
+    if (protocol.respondsWithJson && !READABLE_FORM.test(headers.get("accept") ?? "*")) headers.delete("accept");
     const withoutState = exchange.attempts.some((earlier) => earlier.refusedState && earlier.target === target);
     scopeIdempotency(headers, exchange, target, withoutState);
     if (protocol.defaultHeaders)
@@ -426,6 +427,9 @@ export class Upstreams {
 /** Reports whether a provider's error says that it does not know the credential. */
 const isCredentialError = (protocol: Protocol, status: number, headers: HeaderList, body: Buffer): boolean =>
   translationOf(protocol)?.response.decodeError(status, headers, body.toString()).kind === "authentication";
+
+/** What a client accepts that can be read: in another form, like protobuf, usage and errors could not. */
+const READABLE_FORM = /\bjson\b|event-stream|\*/i;
 
 const invalidResponse = (message: string, hint?: string): GatewayError =>
   new GatewayError("upstream_invalid", { message, ...(hint !== undefined && { hint }) });

@@ -1,4 +1,5 @@
 import t, { type Test } from "tap";
+import { HeaderList } from "../../src/wire/headers.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { type FakeUpstream, httpUpstream, rawUpstream, type SeenRequest } from "../support/upstream.ts";
 
@@ -23,6 +24,19 @@ function gateway(t: Test, upstreams: readonly (FakeUpstream | string)[], more = 
 
 const chat = (running: Running, headers: Record<string, string> = {}, body = '{"model":"m"}') =>
   fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(headers), body });
+
+t.test("a client's accept reaches the provider, unless it names only forms that cannot be read", async (t) => {
+  const upstream = await answering(t, 200);
+  const running = await gateway(t, [upstream]);
+  const sent = async (accept: string) => {
+    await (await chat(running, { accept })).text();
+    return new HeaderList(upstream.seen.at(-1)?.rawHeaders ?? []).get("accept");
+  };
+  for (const accept of ["application/json", "text/event-stream", "*/*", "application/vnd.x+json; q=1, text/plain"])
+    t.equal(await sent(accept), accept);
+  for (const accept of ["application/x-protobuf", "application/octet-stream, text/plain"])
+    t.equal(await sent(accept), undefined, accept);
+});
 
 t.test("429, 5xx and a refused connection lead to the next target before the first byte", async (t) => {
   const dead = await rawUpstream(() => {});
