@@ -8,12 +8,14 @@ t.test("a run of letters and digits is an id, and names, versions and dates are 
 });
 
 t.test("a query parameter may have several ids, and names with an id at their end", async (t) => {
-  const found = possibleIds("after", "resp_0123456789a, 20;models/file_0123456789b");
+  const json = '{"filter":{"ids":["vs_0123456789c"]}}';
+  const found = possibleIds("after", `resp_0123456789a, 20;models/file_0123456789b ${json}`);
   t.same(
     found.map(({ id, param }) => [id, param]),
     [
       ["resp_0123456789a", "after"],
       ["file_0123456789b", "after"],
+      ["vs_0123456789c", "after"],
     ],
   );
   t.ok(
