@@ -171,6 +171,13 @@ const RULES: readonly Rule[] = [
     find: pathsWithout("usage"),
   },
   {
+    id: "no-rewrite",
+    level: "medium",
+    message: "providers there get the client's name of the model, and nothing is translated",
+    fix: 'put "rewrite" after "models" in its chain',
+    find: pathsWithout("rewrite"),
+  },
+  {
     id: "public-listener",
     level: "medium",
     message: "it accepts connections from everywhere, without TLS",

@@ -134,7 +134,7 @@ chains:
     const places = (JSON.parse(text) as Advice[]).map(
       ({ id, about, at }) => `${id} ${about} ${at?.replace(/^.*:/, "")}`,
     );
-    for (const id of ["no-auth", "no-limits-plugin", "no-usage", "no-scrub"]) {
+    for (const id of ["no-auth", "no-limits-plugin", "no-usage", "no-rewrite", "no-scrub"]) {
       t.ok(places.includes(`${id} paths /own 8`), `${id} of ${places}`);
       t.ok(places.includes(`${id} paths /list 6`), `${id} of ${places}`);
     }
