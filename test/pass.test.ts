@@ -190,7 +190,7 @@ t.test("a stored answer that is fetched counts once, on whatever path it was mad
   t.teardown(() => upstream.close());
   const { url, gateway } = await startGateway(
     t,
-    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses] } }
 models: { m: { targets: [a:m] } }
 paths: { "/a/*": { pass: a } }
 `,
