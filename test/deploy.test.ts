@@ -9,8 +9,9 @@ import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../src/config/load.ts";
 import { findExtensions } from "../src/loaded-config.ts";
 import { asking } from "./support/gateway.ts";
-import { startPair } from "./support/nginx.ts";
+import { startDeployedNginx, startPair } from "./support/nginx.ts";
 import { startProcess } from "./support/process.ts";
+import { send } from "./support/raw.ts";
 import { until } from "./support/until.ts";
 import { json, startVendor } from "./support/vendor.ts";
 
@@ -383,6 +384,14 @@ t.test("each service manager waits longer than drain, which includes linger", as
 
 t.test("the block for nginx on a page is the tested file", async (t) => {
   t.ok(text("docs/deploy.md").includes(`\`\`\`nginx\n${text("deploy/nginx/gateway.conf")}\`\`\``));
+});
+
+t.test("a health check by HTTP/1.0 without Host is answered behind nginx too", async (t) => {
+  const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  const { port } = await startProcess(t, yaml);
+  const nginx = await startDeployedNginx(t, port);
+  for (const to of [port, ...(nginx ? [nginx.port] : [])])
+    t.same((await send(to, "GET /readyz HTTP/1.0\r\n\r\n")).statuses, [200]);
 });
 
 t.test("two gateways behind nginx lose no request when one of them stops and restarts", async (t) => {
