@@ -81,7 +81,9 @@ export function useJson(address, { every = 0, load = (path) => fetchJson(path) }
         value = await load(address, show);
         show(value);
       } catch (error) {
-        if (!gone) set((before) => ({ ...before, state: before.value ? "stale" : "failed", error }));
+        // A value of another address is not what was asked for.
+        const isStale = (before) => before.value && before.address === address;
+        if (!gone) set((before) => ({ ...before, state: isStale(before) ? "stale" : "failed", error }));
       }
       if (!gone && every > 0 && !value?.lasting) timer = setTimeout(read, every);
     };

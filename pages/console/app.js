@@ -18,9 +18,9 @@ import {
   useState,
   walk,
 } from "../common/ui.js";
-import { change, onSignedOut } from "./api.js";
+import { onSignedOut } from "./api.js";
 import { requestOf, SESSION } from "./asks.js";
-import { useApi } from "./parts.js";
+import { Act, useApi } from "./parts.js";
 
 const PAGES = [
   { to: "/", name: "Now", exact: true, key: "gn" },
@@ -73,7 +73,7 @@ function App() {
           : html`<${Head} title="Console" home="/" pages=${PAGES} path=${path}>
                 ${role === "viewer" && html`<span class="chip">viewer</span>`}
                 ${who?.startsWith("oidc:") && html`<span class="quiet small">${who.slice("oidc:".length)}</span>`}
-                ${ways.length > 0 && html`<button type="button" class="small" onClick=${() => change("DELETE", "/api/session").then(session.again)}>Sign out</button>`}
+                ${ways.length > 0 && html`<${Act} label="Sign out" act=${() => ["DELETE", SESSION]} done=${session.again} />`}
               <//>
               <main id="main" class="page" tabindex="-1"><${At} path=${path} view=${view} may=${role === "admin"} /></main>
               <footer class="zones quiet small">Times are this browser's (${offset(Date.now())}). ${timezone && `Days, weeks and months of spend and budgets begin at midnight in ${timezone}, gateway.yaml's timezone.`}</footer>
@@ -85,7 +85,8 @@ function App() {
 function At({ path, view, may }) {
   if (PAGES.some(({ to }) => to === path)) return html`<${Page} name=${path} view=${view} may=${may} />`;
   const id = requestOf(path);
-  if (id !== undefined) return html`<${Page} name=${REQUEST} id=${id} may=${may} />`;
+  // A page for each request, as the browser's history may lead from one to another.
+  if (id !== undefined) return html`<${Page} key=${id} name=${REQUEST} id=${id} may=${may} />`;
   return html`<h1>There is no such page</h1>
     <p><${Link} to="/">What happens now<//></p>`;
 }

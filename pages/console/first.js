@@ -9,7 +9,7 @@ import { openAhead } from "./events.js";
 
 begin(SESSION);
 if (document.documentElement.dataset.visitor === "known") {
-  if (location.pathname === "/") openAhead();
+  if (location.pathname === "/" && !document.hidden) openAhead();
   for (const address of asked(location.pathname, Object.fromEntries(new URLSearchParams(location.search))))
     begin(address);
 }
