@@ -1,7 +1,7 @@
 /** The loaded gateway.yaml, what a reload would change, and an explanation of a request. */
 
 import { count, duration } from "../common/format.js";
-import { html, Link, look, Ready, useState, When } from "../common/ui.js";
+import { html, Link, look, Ready, useEffect, useRef, useState, When } from "../common/ui.js";
 import { change } from "./api.js";
 import { CONFIG, GENERATIONS } from "./asks.js";
 import { Explain } from "./explain.js";
@@ -86,16 +86,20 @@ function Paths({ config: { paths, chains } }) {
   return html`<${Table} caption="Paths" columns=${columns} rows=${paths} keyOf=${({ path }) => path} />`;
 }
 
-/** The file with line numbers; `?line=12` marks one. */
-const Text = ({ text: whole, line }) => html`<div class="code">
-  <pre class="numbered" tabindex="0" role="region" aria-label="gateway.yaml, secrets starred"><code>${whole
-    .trimEnd()
-    .split("\n")
-    .map(
-      (each, at) =>
-        html`<span key=${at} class=${at + 1 === line ? "marked" : ""} onClick=${() => look({ line: at + 1 })}>${each}${"\n"}</span>`,
-    )}</code></pre>
-</div>`;
+/** The file with line numbers; `?line=12` marks one, and scrolls to it. */
+function Text({ text: whole, line }) {
+  const place = useRef();
+  useEffect(() => place.current.querySelector(".marked")?.scrollIntoView({ block: "nearest" }), [line]);
+  return html`<div class="code">
+    <pre ref=${place} class="numbered" tabindex="0" role="region" aria-label="gateway.yaml, secrets starred"><code>${whole
+      .trimEnd()
+      .split("\n")
+      .map(
+        (each, at) =>
+          html`<span key=${at} class=${at + 1 === line ? "marked" : ""} onClick=${() => look({ line: at + 1 })}>${each}${"\n"}</span>`,
+      )}</code></pre>
+  </div>`;
+}
 
 /** Exchanges that are listed for each old generation, and the labels of their kinds. */
 const NAMED = 5;

@@ -44,7 +44,7 @@ function Attention({ items = [] }) {
 function Banner({ title, state = "", items }) {
   if (items.length === 0) return null;
   const links = {
-    budget: "/keys",
+    budget: "/money",
     provider: "/providers",
     target: "/providers",
     reload: "/config",

@@ -328,7 +328,10 @@ async function run({ dialect, model, body, apiKey, control, showsCost, show, end
       signal: control.signal,
     });
     answer.headers = [...response.headers].filter(([name]) => name.startsWith("gateway-") || name === "x-request-id");
-    if (response.headers.get("content-type")?.includes("json")) throw new Error(errorText(await response.json()));
+    const type = response.headers.get("content-type") ?? "";
+    if (type.includes("json")) throw new Error(errorText(await response.json()));
+    // What is no stream comes from a proxy in front.
+    if (!type.includes("event-stream")) throw new Error(`The answer is no stream: ${response.status} ${type}`);
     for await (const event of eventsOf(response)) {
       const at = performance.now() - began;
       if (answer.events.length < SHOWN) answer.events.push({ at, raw: event.raw });

@@ -43,6 +43,8 @@ t.test("a budget shows when it will be used up at the current rate", options, as
     ],
   );
   t.same(await banners.evaluateAll((all) => all.map((each) => each.classList.contains("bad"))), [true, false]);
+  await page.getByRole("link", { name: "Look at budget group acme" }).click();
+  await budgets.waitFor();
 });
 
 t.test("budgets of keys made in the store are shown by the keys' names", options, async (t) => {

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { noBrowser } from "../support/browser.ts";
-import { columnOf, consolePage, startConsole } from "../support/console.ts";
+import { CONSOLE_YAML, columnOf, consolePage, startConsole } from "../support/console.ts";
 import { KEY } from "../support/gateway.ts";
 
 const options = { skip: noBrowser };
@@ -21,6 +21,18 @@ t.test("the config is shown with its secrets masked, and with the changes of a r
   const other = await consolePage(t, gateway, "/config", true);
   await other.getByRole("button", { name: "Compare with the file on disk" }).click();
   t.match(await other.getByRole("alert").innerText(), /unknown key "bodi"/);
+});
+
+t.test("a link to a line of the file shows that line", options, async (t) => {
+  const gateway = await startConsole(t, `${CONSOLE_YAML}${"# nothing\n".repeat(100)}`);
+  const page = await consolePage(t, gateway, "/config?line=90");
+  const line = page.locator(".marked");
+  await line.waitFor();
+  const box = await line.boundingBox();
+  const seen = await page.getByRole("region", { name: /^gateway.yaml/ }).boundingBox();
+  if (!box || !seen) throw new Error("neither is drawn");
+  t.ok(box.y >= seen.y && box.y + box.height <= seen.y + seen.height, "in the part of the file that is shown");
+  t.ok(box.y >= 0 && box.y + box.height <= 800, "in the window");
 });
 
 t.test("a request is explained without a call to a provider", options, async (t) => {

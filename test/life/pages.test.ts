@@ -295,3 +295,18 @@ t.test("a wrong key is reported in the gateway's own words", options, async (t) 
   await page.getByRole("button", { name: "Send" }).click();
   t.match(await page.getByRole("alert").innerText(), /key/i);
 });
+
+t.test(
+  "an answer of a proxy in front is shown as what it is, and not as a whole answer without text",
+  options,
+  async (t) => {
+    const page = await at(t, await startGateway(t, YAML), "/play?a=echo&protocol=openai-chat");
+    await page.route("**/v1/chat/completions", (route) =>
+      route.fulfill({ contentType: "text/html", body: "<html>Sign in to the network</html>" }),
+    );
+    await page.getByLabel("Key", { exact: true }).fill(KEY);
+    await page.getByLabel(/^Message/).fill("Hello");
+    await page.getByRole("button", { name: "Send" }).click();
+    t.equal(await page.getByRole("alert").innerText(), "The answer is no stream: 200 text/html");
+  },
+);
