@@ -53,6 +53,8 @@ export class LiveStream {
   /** A watcher has joined since the running poll began. */
   private joinedMeanwhile = false;
   private polls = 0;
+  /** Names of figures that are being queried. */
+  private readonly queried = new Set<string>();
 
   constructor(
     private readonly gateway: AdminGateway,
@@ -100,7 +102,7 @@ export class LiveStream {
     try {
       await this.sendChanges();
     } catch (thrown) {
-      this.log.error({ cause: formatError(thrown) }, "running requests could not be queried");
+      this.logFailure(thrown);
     }
     this.polling = false;
     const pause = this.joinedMeanwhile ? 0 : this.every;
@@ -108,9 +110,12 @@ export class LiveStream {
     this.timer = this.watchers.size > 0 ? setTimeout(() => void this.poll(), pause).unref() : undefined;
   }
 
+  private logFailure(thrown: unknown): void {
+    this.log.error({ cause: formatError(thrown) }, "running requests could not be queried");
+  }
+
   private async sendChanges(): Promise<void> {
-    await Promise.all([...this.watchers].map((watcher) => this.checkSession(watcher)));
-    if (this.watchers.size === 0) return;
+    for (const watcher of this.watchers) void this.checkSession(watcher);
     const time = Date.now();
     const all = (await this.gateway.askAll(LIVE_REQUESTS, null)).flat().sort((a, b) => a.time - b.time);
     const shown = new Map<string, SentState>();
@@ -123,30 +128,35 @@ export class LiveStream {
       if (text !== "") watcher.response.write(text);
       else if (watcher.unchangedPolls % KEEP_ALIVE === 0) watcher.response.write(":\n\n");
     }
-    await this.sendFigures(this.polls++);
-  }
-
-  /** Sends the ledger's figures, whose queries take longer: each event follows when its query is done. */
-  private async sendFigures(poll: number): Promise<void> {
+    const poll = this.polls++;
     const { gateway } = this;
-    const pending: Promise<void>[] = [];
-    const sendWhenReady = async (name: string, found: Promise<object>) => {
-      const text = formatEvent(name, await found);
-      for (const { response } of this.watchers) if (!response.writableNeedDrain) response.write(text);
-    };
-    if (poll % FIGURES === 0) pending.push(sendWhenReady("now", overview(gateway)));
-    if (poll % LAST_HOUR === 0) {
-      const hour = lastHour(gateway).catch(() => ({ problem: "The ledger does not respond." }));
-      pending.push(sendWhenReady("hour", hour));
-    }
-    await Promise.all(pending);
+    if (poll % FIGURES === 0) void this.sendFigures("now", () => overview(gateway));
+    if (poll % LAST_HOUR === 0)
+      void this.sendFigures("hour", () => lastHour(gateway).catch(() => ({ problem: "The ledger does not respond." })));
   }
 
-  /** Ends a stream whose session was ended elsewhere, or whose token is no longer valid. */
+  /** Sends figures of the ledger. Its queries may take seconds, for which running requests do not wait. Never throws. */
+  private async sendFigures(name: string, query: () => Promise<object>): Promise<void> {
+    if (this.queried.has(name)) return;
+    this.queried.add(name);
+    try {
+      const text = formatEvent(name, await query());
+      for (const { response } of this.watchers) if (!response.writableNeedDrain) response.write(text);
+    } catch (thrown) {
+      this.logFailure(thrown);
+    }
+    this.queried.delete(name);
+  }
+
+  /**
+   * Ends a stream whose session was ended elsewhere, or whose token is no longer valid; not where the store cannot tell, in which no
+   * session can be ended then.
+   */
   private async checkSession(watcher: Watcher): Promise<void> {
     if (--watcher.pollsToCheck > 0) return;
     watcher.pollsToCheck = SESSION_CHECK;
-    if (!(await this.access.isStillAllowed(watcher.request))) this.end(watcher);
+    const allowed = await this.access.isStillAllowed(watcher.request).catch(() => true);
+    if (!allowed) this.end(watcher);
   }
 
   private end(watcher: Watcher): void {

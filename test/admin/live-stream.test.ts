@@ -130,6 +130,42 @@ t.test("a new subscriber gets the state at once, or when the running query has e
   await told(come());
 });
 
+t.test("running requests are sent while the ledger does not answer", async (t) => {
+  const { base, url, gateway } = await startAdmin(t, YAML + KEYS);
+  gateway.stores.ledger.sums = () => new Promise(() => {});
+  const { next } = await watch(t, base);
+  t.match((await next(({ event }) => event === "live")).data, { running: 0 });
+  const asked = ask(url);
+  t.match((await next(({ data }) => data.requests?.length === 1)).data, { running: 1 });
+  await (await asked).body?.cancel();
+});
+
+t.test("a store that cannot tell whether a session was ended delays no stream, and fills no log", async (t) => {
+  let looks = 0;
+  let checks = 0;
+  const subject = {
+    askAll: async () => {
+      looks++;
+      return [];
+    },
+  } as unknown as AdminGateway;
+  const access = {
+    onSignOut: () => () => {},
+    isStillAllowed: async () => {
+      checks++;
+      throw new Error("the store is away");
+    },
+  } as unknown as Access;
+  const log = new MemoryLog();
+  const stream = new LiveStream(subject, access, log, 1);
+  t.teardown(() => stream.close());
+  const response = Object.assign(new PassThrough(), { writeHead() {} });
+  stream.serve({} as IncomingMessage, response as unknown as ServerResponse, {} as AdminUser);
+  await until(() => checks > 3 && looks > 20);
+  t.notOk(response.writableEnded);
+  t.notMatch(JSON.stringify(log.lines), "the store is away");
+});
+
 t.test("the stream's last hour equals that of the API, with the gateway's own time", async (t) => {
   const { base, url, ask: admin, gateway } = await startAdmin(t, YAML + KEYS);
   const { body } = await ask(url);
