@@ -26,7 +26,7 @@ export function Exchange({ id, may }) {
 }
 
 const Running = ({ live, may, again }) => html`<div class="banner">
-  Runs since ${duration(live.age)}: ${live.model ?? "no model yet"}${live.target && html` → <span class="mono">${live.target}</span>`},
+  Has run for ${duration(live.age)}: ${live.model ?? "no model yet"}${live.target && html` → <span class="mono">${live.target}</span>`},
   ${" "}${live.state}, ${counted(live.tokens, "token")} so far.
   ${may && html` <${Act} label="Cancel" danger act=${() => ["POST", `/api/live/${live.id}/cancel`]} done=${again} />`}
 </div>`;

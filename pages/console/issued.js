@@ -1,5 +1,6 @@
 /** A new key, shown only once, with the settings that each client needs to use it. */
 
+import { fits } from "../common/pattern.js";
 import { Snippets } from "../common/snippets.js";
 import { Code, html, Ready, useState } from "../common/ui.js";
 import { CLIENTS, MODELS } from "./asks.js";
@@ -42,13 +43,8 @@ function Filled({ clients, listen, models, secret, view }) {
   <//>`;
 }
 
-/** Reports whether a key may use a model; `*` in its list matches any text. */
-const mayUse = ({ models }, id) =>
-  !models ||
-  models.some((each) => {
-    const parts = each.split("*").map((part) => part.replaceAll(/[^\w]/g, "\\$&"));
-    return new RegExp(`^${parts.join(".*")}$`, "s").test(id);
-  });
+/** Reports whether a key may use a model. */
+const mayUse = ({ models }, id) => !models || models.some((each) => fits(each, id));
 
 /** Returns where the gateway listens; for all interfaces the host name of the console's URL. */
 export function addressOf({ host, port }, here = location.hostname) {

@@ -1,6 +1,7 @@
 /** One model: what it can do and costs, who serves it, what is lost on the way to it, and how clients reach it. */
 
 import { duration, percent, price, tokens } from "../common/format.js";
+import { fits } from "../common/pattern.js";
 import { Snippets } from "../common/snippets.js";
 import { Card, Copy, Dot, html, Link } from "../common/ui.js";
 import { Abilities, Health, Protocols } from "./catalogue.js";
@@ -15,8 +16,16 @@ const TARGET_STATES = {
   refused: "credential refused",
 };
 
+/** Returns the model with an alias that is the name, or fits it: the longest one, as for requests. */
+function byAlias(models, name) {
+  const all = models.flatMap((model) => model.aliases.map((alias) => ({ model, alias })));
+  const length = ({ alias }) => (alias === name ? Number.POSITIVE_INFINITY : alias.length);
+  const [found] = all.filter(({ alias }) => fits(alias, name)).sort((one, other) => length(other) - length(one));
+  return found?.model;
+}
+
 export function ModelPage({ facts, id, view, apiKey, setKey }) {
-  const model = facts.models.find((each) => each.id === id) ?? facts.models.find((each) => each.aliases.includes(id));
+  const model = facts.models.find((each) => each.id === id) ?? byAlias(facts.models, id);
   if (!model)
     return html`<h1>No model "${id}"</h1>
       <p>It is switched off, not listed, or only for some keys. <${Link} to="/">All models<//></p>`;

@@ -102,6 +102,15 @@ t.test("of 5,000 models 200 are drawn at once, and all are searched", options, a
   t.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
 });
 
+t.test("a model's page is found by a name that fits an alias", options, async (t) => {
+  const yaml = YAML.replace("slow: {", "slow: { aliases: [claude-haiku-*],").replace(
+    "long: {",
+    "long: { aliases: ['claude-*'],",
+  );
+  const page = await at(t, await startGateway(t, yaml), "/models/claude-haiku-4-5");
+  t.equal(await page.locator("h1").innerText(), "slow");
+});
+
 t.test("a model's page has client settings with this address and the entered key", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/models/echo?client=Claude+Code");
