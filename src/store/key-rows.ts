@@ -1,8 +1,9 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
 import type { Limits } from "../core/limit-kinds.ts";
 import { withShape } from "../core/shape.ts";
-import { KEY_RECORD, type KeyEdit, type KeyFields, type KeyRecord } from "./keys.ts";
+import { generateKey } from "./key-format.ts";
+import { KEY_RECORD, type KeyEdit, type KeyFields, type KeyRecord, type NewKey } from "./keys.ts";
+import type { Cell } from "./ledger-row.ts";
 
 /** A key in gateway.yaml, given as itself or as its SHA-256 in hex. */
 export interface FileKey extends KeyFields {
@@ -11,7 +12,7 @@ export interface FileKey extends KeyFields {
   hash?: string;
 }
 
-/** Columns of the table `key` that an operator fills. */
+/** Fields of a key that an operator sets, each with a column of its name. */
 const FIELDS = Object.keys({
   name: true,
   models: true,
@@ -33,18 +34,35 @@ const NAMES: ReadonlySet<string> = new Set(["name", "owner", "group", "tags"] sa
 export const isEditable = ({ revoked }: KeyRecord, edit: KeyEdit): boolean =>
   revoked === undefined || Object.keys(edit).every((field) => NAMES.has(field));
 
-/** Returns the columns that an edit sets, quoted, and their values: lists and objects as JSON. */
-export function keyColumns(edit: KeyEdit): { columns: string[]; values: SQLInputValue[] } {
+/** Values of columns of the table `key`. */
+export type KeyColumns = Readonly<Record<string, Cell>>;
+
+/** Returns the columns that an edit sets: lists and objects as JSON. */
+export function keyColumns(edit: KeyEdit): KeyColumns {
   const given = FIELDS.filter((field) => edit[field] !== undefined);
-  const values = given.map((field) => edit[field] ?? null);
-  return {
-    columns: given.map((field) => `"${field}"`),
-    values: values.map((value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : value)),
-  };
+  const toCell = (value: KeyEdit[keyof KeyEdit] = null): Cell =>
+    typeof value === "object" && value !== null ? JSON.stringify(value) : value;
+  return Object.fromEntries(given.map((field) => [field, toCell(edit[field])]));
+}
+
+/** Creates a key, with the columns of its row. */
+export function newKey(wanted: NewKey): { key: string; columns: KeyColumns } {
+  const { key, id } = generateKey();
+  return { key, columns: { hash: hash("sha256", key), id, created: Date.now(), ...keyColumns(wanted) } };
+}
+
+/**
+ * Creates a key with the id of another one, with the columns that change.
+ * @param overlap milliseconds for which the other one works too
+ */
+export function successorOf({ id, hash: old }: KeyRecord, overlap: number): { key: string; columns: KeyColumns } {
+  const { key } = generateKey(id);
+  const before = overlap > 0 ? { old_hash: old, old_until: Date.now() + overlap } : { old_hash: null, old_until: null };
+  return { key, columns: { hash: hash("sha256", key), ...before } };
 }
 
 /** A row of the table `key`. */
-export type KeyRow = Record<string, SQLOutputValue>;
+export type KeyRow = Readonly<Record<string, unknown>>;
 
 /** A key of the store, as cached in memory. */
 export class StoredKey {
@@ -103,7 +121,7 @@ export function fileKeyRecords(entry: FileKey): [string, KeyRecord][] {
   return [[hex, withShape(KEY_RECORD, record)]];
 }
 
-export function rowToKeyRecord(row: Record<string, SQLOutputValue>): KeyRecord {
+export function rowToKeyRecord(row: KeyRow): KeyRecord {
   const record: KeyRecord = {
     id: String(row["id"]),
     name: String(row["name"]),

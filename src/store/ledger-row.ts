@@ -1,4 +1,3 @@
-import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
 import { sanitizeText } from "../wire/utf8.ts";
@@ -145,18 +144,19 @@ export function estimateRowBytes({ values }: UsageRow): number {
 
 /** Converts a row that is not in the store yet to an entry. */
 export function rowToEntry({ kind, values, attribution = ["", ""] }: UsageRow): LedgerEntry {
-  const columns = (names: readonly string[], bound: readonly SQLInputValue[]) =>
+  const columns = (names: readonly string[], bound: readonly Cell[]) =>
     names.map((name, at) => [name, bound[at] ?? null] as const);
-  const row = [
-    ...columns(KIND_COLUMNS, kind),
-    ...columns(USAGE_COLUMNS, values),
-    ...columns(HOLDER_COLUMNS, attribution),
-  ];
-  return sqlRowToEntry(Object.fromEntries(row) as Record<string, SQLOutputValue>);
+  return sqlRowToEntry(
+    Object.fromEntries([
+      ...columns(KIND_COLUMNS, kind),
+      ...columns(USAGE_COLUMNS, values),
+      ...columns(HOLDER_COLUMNS, attribution),
+    ]),
+  );
 }
 
 /** Converts a row joined with its kind and holder to the original entry, except for the vendor's own usage object. */
-export function sqlRowToEntry(row: Record<string, SQLOutputValue>): LedgerEntry {
+export function sqlRowToEntry(row: Readonly<Record<string, unknown>>): LedgerEntry {
   const text = (column: Column) => String(row[column]);
   const number = (column: Column) => (row[column] === null ? undefined : Number(row[column]));
   const entry: LedgerEntry = {
@@ -286,4 +286,4 @@ function roundToTenth(number: number | undefined): number | null {
   return number === undefined || !Number.isFinite(number) ? null : Math.round(number * 10) / 10;
 }
 
-const textLength = (value: SQLInputValue | undefined): number => (typeof value === "string" ? value.length : 0);
+const textLength = (value: Cell | undefined): number => (typeof value === "string" ? value.length : 0);

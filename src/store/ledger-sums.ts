@@ -1,6 +1,5 @@
-import type { SQLInputValue } from "node:sqlite";
 import type { LedgerSum } from "./ledger.ts";
-import { KIND_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "./ledger-row.ts";
+import { type Cell, KIND_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "./ledger-row.ts";
 
 /** Milliseconds. */
 export const HOUR = 3_600_000;
@@ -56,7 +55,7 @@ export class HourSums {
   }
 
   /** Returns hour, key, model, target and holder, then the columns of `SUM_COLUMNS`. A group has one row for each kind in it. */
-  rows(): SQLInputValue[][] {
+  rows(): Cell[][] {
     const all = [...this.sums].flatMap(([holder, sums]) => [...sums.values()].map((sum) => ({ ...sum, holder })));
     return all.map(({ hour, kind, holder, sum: [requests = 0, , unsettled = 0, ...added] }) => {
       const failed = kind[OUTCOME] === "completed" ? 0 : requests;

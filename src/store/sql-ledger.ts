@@ -99,16 +99,16 @@ export abstract class SqlLedger extends Ledger {
     after: RowCursor = { time: since, id: "" },
   ): Promise<LedgerEntry[]> {
     const text = billedApart ? this.billedApartPages : this.allPages;
-    return toEntries(await this.queryRows({ text, values: [after.time, after.time, after.id, until] }));
+    return (await this.queryRows({ text, values: [after.time, after.time, after.id, until] })).map(sqlRowToEntry);
   }
 
   /** Without the vendors' own usage objects, which are not stored. */
   override async recent(limit: number): Promise<LedgerEntry[]> {
-    return toEntries(await this.ask({ text: this.newest, values: [limit] }));
+    return (await this.ask({ text: this.newest, values: [limit] })).map(sqlRowToEntry);
   }
 
   override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
-    return toEntries(await this.ask(searchQuery(search, this.dialect)));
+    return (await this.ask(searchQuery(search, this.dialect))).map(sqlRowToEntry);
   }
 
   override async reach(filter: LedgerFilter, rows: number): Promise<number | undefined> {
@@ -137,7 +137,3 @@ export abstract class SqlLedger extends Ledger {
     return this.queryRows(query);
   }
 }
-
-/** PostgreSQL's driver returns numbers beyond 32 bits as texts, which `sqlRowToEntry` parses. */
-const toEntries = (rows: readonly Record<string, unknown>[]): LedgerEntry[] =>
-  rows.map((row) => sqlRowToEntry(row as Parameters<typeof sqlRowToEntry>[0]));

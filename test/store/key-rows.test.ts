@@ -37,11 +37,8 @@ t.test("a key is converted to its row again, as plain JSON", async (t) => {
 });
 
 t.test("an edit sets the members it has, and null empties a column", async (t) => {
-  t.same(keyColumns({ group: "a/b", models: ["x"], owner: null }), {
-    columns: ['"models"', '"group"', '"owner"'],
-    values: ['["x"]', "a/b", null],
-  });
-  t.same(keyColumns({}), { columns: [], values: [] });
+  t.same(keyColumns({ group: "a/b", models: ["x"], owner: null }), { models: '["x"]', group: "a/b", owner: null });
+  t.same(keyColumns({}), {});
 });
 
 t.test("a key of gateway.yaml is identified by its name, with all its settings", async (t) => {

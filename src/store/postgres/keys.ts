@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import type { MaybePromise } from "../../core/plugin.ts";
 import { sanitizeText } from "../../wire/utf8.ts";
 import {
@@ -11,8 +10,16 @@ import {
   NAMED,
   nameTaken,
 } from "../cached-keys.ts";
-import { generateKey } from "../key-format.ts";
-import { type FileKey, isEditable, type KeyRow, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
+import {
+  type FileKey,
+  isEditable,
+  type KeyColumns,
+  keyColumns,
+  newKey,
+  rowToKeyRecord,
+  StoredKey,
+  successorOf,
+} from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
 import type { PostgresDatabase, PostgresQuery, PostgresRow, PostgresValue } from "./database.ts";
 
@@ -32,7 +39,7 @@ export interface KeySnapshot {
   readonly seen: number;
   /** Milliseconds since the database last responded. */
   readonly age: number;
-  readonly rows: readonly KeyRow[];
+  readonly rows: readonly PostgresRow[];
   /** Disabled groups, each with the Unix milliseconds since when. */
   readonly groups: readonly (readonly [name: string, disabled: number])[];
 }
@@ -102,7 +109,7 @@ export class PostgresKeys extends CachedKeys {
 
   override async list(): Promise<KeyRecord[]> {
     const rows = await this.database.query("select * from key order by number");
-    return [...this.fileRecords, ...rows.map((row) => rowToKeyRecord(row as KeyRow))];
+    return [...this.fileRecords, ...rows.map(rowToKeyRecord)];
   }
 
   override async show(idOrName: string): Promise<KeyRecord | undefined> {
@@ -113,8 +120,7 @@ export class PostgresKeys extends CachedKeys {
     return this.changeKey(idOrName, async (ask, found) => {
       if (!isEditable(found, edit)) return undefined;
       if (typeof edit.name === "string" && edit.name !== found.name) await this.checkFree(ask, edit.name);
-      const { columns, values } = keyColumns(edit);
-      return update(ask, found.id, columns, values as PostgresValue[]);
+      return update(ask, found.id, keyColumns(edit));
     });
   }
 
@@ -125,18 +131,17 @@ export class PostgresKeys extends CachedKeys {
   ): Promise<IssuedKey | undefined> {
     return this.changeKey(idOrName, async (ask, found) => {
       if (found.revoked !== undefined) return undefined;
-      const { key } = generateKey(found.id);
-      const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
-      const record = await update(ask, found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
-      deliver?.({ key, record });
-      return { key, record };
+      const { key, columns } = successorOf(found, overlap);
+      const issued = { key, record: await update(ask, found.id, columns) };
+      deliver?.(issued);
+      return issued;
     });
   }
 
   /** A key that was revoked before keeps the time of that. */
   override async revoke(idOrName: string): Promise<boolean> {
     const revoked = await this.changeKey(idOrName, async (ask, found) =>
-      found.revoked === undefined ? update(ask, found.id, ["revoked"], [Date.now()]) : found,
+      found.revoked === undefined ? update(ask, found.id, { revoked: Date.now() }) : found,
     );
     return revoked !== undefined;
   }
@@ -200,7 +205,7 @@ export class PostgresKeys extends CachedKeys {
       if (found.revoked !== undefined) return undefined;
       // A disabled key keeps the time of that.
       if ((found.disabled === undefined) === (disabled === null)) return found;
-      return update(ask, found.id, ["disabled"], [disabled]);
+      return update(ask, found.id, { disabled });
     });
   }
 
@@ -238,14 +243,13 @@ export class PostgresKeys extends CachedKeys {
 
   private async insert(ask: PostgresQuery, wanted: NewKey): Promise<IssuedKey> {
     await this.checkFree(ask, wanted.name);
-    const { key, id } = generateKey();
-    const { columns, values } = keyColumns(wanted);
-    const all = ["hash", "id", "created", ...columns];
+    const { key, columns } = newKey(wanted);
+    const names = Object.keys(columns).map((name) => `"${name}"`);
     const [row] = await ask(
-      `insert into key (${all.join(", ")}) values (${all.map(() => "?").join(", ")}) returning *`,
-      ...[hash("sha256", key), id, Date.now(), ...(values as PostgresValue[])],
+      `insert into key (${names.join(", ")}) values (${names.map(() => "?").join(", ")}) returning *`,
+      ...Object.values(columns),
     );
-    return { key, record: rowToKeyRecord(row as KeyRow) };
+    return { key, record: rowToKeyRecord(row as PostgresRow) };
   }
 
   /** @throws GatewayError invalid_field for a name that is invalid or taken */
@@ -281,7 +285,7 @@ export class PostgresKeys extends CachedKeys {
           return;
         }
         for (const row of await ask("select * from key where changed > ?::bigint order by changed", this.lastChange)) {
-          const key = new StoredKey(row as KeyRow);
+          const key = new StoredKey(row);
           const { id } = key.record;
           this.lastChange = Number(row["changed"]);
           if (this.queriedIds.has(id)) this.cacheKey(id, key);
@@ -340,7 +344,7 @@ export class PostgresKeys extends CachedKeys {
 
   /** Caches a row, unless a later one was seen while it was read. */
   private cacheNewest(row: PostgresRow): [string, StoredKey] {
-    const key = new StoredKey(row as KeyRow);
+    const key = new StoredKey(row);
     const { id } = key.record;
     const known = this.cache.get(id);
     if (known && known.changed >= key.changed) return [id, known];
@@ -358,17 +362,12 @@ async function findStored(ask: PostgresQuery, idOrName: string): Promise<KeyReco
     "select * from key where id = ?::text or (name = ?::text and revoked is null) order by id = ?::text desc limit 1",
     ...[clean, clean, clean],
   );
-  return row && rowToKeyRecord(row as KeyRow);
+  return row && rowToKeyRecord(row);
 }
 
-async function update(
-  ask: PostgresQuery,
-  id: string,
-  columns: readonly string[],
-  values: readonly PostgresValue[],
-): Promise<KeyRecord> {
+async function update(ask: PostgresQuery, id: string, columns: KeyColumns): Promise<KeyRecord> {
   // An edit may set nothing.
-  const sets = [...columns.map((column) => `${column} = ?`), "id = id"].join(", ");
-  const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...values, id);
-  return rowToKeyRecord(row as KeyRow);
+  const sets = [...Object.keys(columns).map((name) => `"${name}" = ?`), "id = id"].join(", ");
+  const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...Object.values(columns), id);
+  return rowToKeyRecord(row as PostgresRow);
 }

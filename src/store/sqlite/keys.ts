@@ -1,5 +1,4 @@
-import { hash } from "node:crypto";
-import type { SQLInputValue, StatementSync } from "node:sqlite";
+import type { StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { MaybePromise } from "../../core/plugin.ts";
 import {
@@ -12,8 +11,17 @@ import {
   NAMED,
   nameTaken,
 } from "../cached-keys.ts";
-import { generateKey } from "../key-format.ts";
-import { type FileKey, isEditable, keyColumns, rowToKeyRecord, StoredKey } from "../key-rows.ts";
+import {
+  type FileKey,
+  isEditable,
+  type KeyColumns,
+  type KeyRow,
+  keyColumns,
+  newKey,
+  rowToKeyRecord,
+  StoredKey,
+  successorOf,
+} from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
 import type { SqliteDatabase } from "./database.ts";
 
@@ -114,8 +122,7 @@ export class SqliteKeys extends CachedKeys {
       const found = this.findStored(idOrName);
       if (!found || !isEditable(found, edit)) return undefined;
       if (typeof edit.name === "string" && edit.name !== found.name) this.checkName(edit.name);
-      const { columns, values } = keyColumns(edit);
-      return this.update(found.id, columns, values);
+      return this.update(found.id, keyColumns(edit));
     });
   }
 
@@ -125,11 +132,9 @@ export class SqliteKeys extends CachedKeys {
     deliver?: (issued: IssuedKey) => void,
   ): Promise<IssuedKey | undefined> {
     return this.changeKey(idOrName, (found) => {
-      const { key } = generateKey(found.id);
-      const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
-      const record = this.update(found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
-      const issued = record && { key, record };
-      if (issued) deliver?.(issued);
+      const { key, columns } = successorOf(found, overlap);
+      const issued = { key, record: this.update(found.id, columns) };
+      deliver?.(issued);
       return issued;
     });
   }
@@ -139,7 +144,7 @@ export class SqliteKeys extends CachedKeys {
     return this.change(() => {
       const found = this.findStored(idOrName);
       if (!found) return false;
-      if (found.revoked === undefined) this.update(found.id, ["revoked"], [Date.now()]);
+      if (found.revoked === undefined) this.update(found.id, { revoked: Date.now() });
       return true;
     });
   }
@@ -177,7 +182,7 @@ export class SqliteKeys extends CachedKeys {
     return this.changeKey(idOrName, (found) => {
       // A disabled key keeps the time of that.
       if ((found.disabled === undefined) === (disabled === null)) return found;
-      return this.update(found.id, ["disabled"], [disabled]);
+      return this.update(found.id, { disabled });
     });
   }
 
@@ -207,21 +212,22 @@ export class SqliteKeys extends CachedKeys {
     }
   }
 
-  private update(id: string, columns: readonly string[], values: readonly SQLInputValue[]): KeyRecord | undefined {
-    const sets = [...columns.map((column) => `${column} = ?`), `changed = ${NEXT}`].join(", ");
-    this.database.prepare(`update key set ${sets} where id = ?`).run(...values, id);
-    return this.findStored(id);
+  private update(id: string, columns: KeyColumns): KeyRecord {
+    const sets = [...Object.keys(columns).map((name) => `"${name}" = ?`), `changed = ${NEXT}`].join(", ");
+    const statement = this.database.prepare(`update key set ${sets} where id = ? returning *`);
+    return rowToKeyRecord(statement.get(...Object.values(columns), id) as KeyRow);
   }
 
   private insert(wanted: NewKey): IssuedKey {
     this.checkName(wanted.name);
-    const { key, id } = generateKey();
-    const { columns, values } = keyColumns(wanted);
-    const all = ["hash", "id", "created", ...columns];
-    this.database
-      .prepare(`insert into key (${all.join(", ")}, changed) values (${all.map(() => "?").join(", ")}, ${NEXT})`)
-      .run(hash("sha256", key), id, Date.now(), ...values);
-    return { key, record: this.findStored(id) as KeyRecord };
+    const { key, columns } = newKey(wanted);
+    const names = Object.keys(columns).map((name) => `"${name}"`);
+    const row = this.database
+      .prepare(
+        `insert into key (${names.join(", ")}, changed) values (${names.map(() => "?").join(", ")}, ${NEXT}) returning *`,
+      )
+      .get(...Object.values(columns));
+    return { key, record: rowToKeyRecord(row as KeyRow) };
   }
 
   /** @throws GatewayError invalid_field for a name that is invalid or taken */
