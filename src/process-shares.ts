@@ -6,7 +6,7 @@ import type { RetryLimits } from "./core/marketplace.ts";
 
 /** Divides the requests that run or wait among the processes. */
 export const admissionShare = (
-  { concurrency, perKey, queue, wait }: AdmissionLimits,
+  { concurrency, per_key: perKey, queue, wait }: Pick<Config["overload"], "concurrency" | "per_key" | "queue" | "wait">,
   processes = 1,
 ): AdmissionLimits => ({
   concurrency: Math.ceil(concurrency / processes),

@@ -35,7 +35,7 @@ t.test("several processes share the memory for bodies and answers, each with eno
 t.test(
   "several processes share running and waiting requests, rounded up, and the retries that are always granted",
   async (t) => {
-    const limits = { concurrency: 1000, perKey: 250, queue: 9, wait: 5000 };
+    const limits = { concurrency: 1000, per_key: 250, queue: 9, wait: 5000 };
     t.same(admissionShare(limits), limits);
     t.same(admissionShare(limits, 4), { concurrency: 250, perKey: 63, queue: 3, wait: 5000 });
     const retry = { least: 2 } as Parameters<typeof retryShare>[0];

@@ -6,15 +6,7 @@ import { healthLimits } from "./health.ts";
 import type { Extensions } from "./plugins.ts";
 import { AdminSchema } from "./schema/admin.ts";
 import { type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
-import type {
-  Config,
-  ConfiguredKey,
-  ConfiguredModel,
-  ConfiguredPath,
-  ConfiguredProvider,
-  ConfiguredTarget,
-  OverloadSettings,
-} from "./types.ts";
+import type { ConfiguredKey, ConfiguredModel, ConfiguredPath, ConfiguredProvider, ConfiguredTarget } from "./types.ts";
 import type { ConfigValues } from "./values.ts";
 
 /** The date of models without one, in Unix seconds: fixed, so that lists of models do not change over time. */
@@ -178,20 +170,6 @@ export function configuredKeys(file: Pick<GatewayFile, "keys">, values: ConfigVa
     const { hash, off } = values.keys.get(name) ?? {};
     return { name, ...dropUndefined({ ...fields, hash, off }) } as ConfiguredKey;
   });
-}
-
-/** Returns the sites whose page scripts may send requests. */
-export const cors = ({
-  origins,
-  max_age: maxAge,
-}: Exclude<GatewayFile["cors"], "off">): NonNullable<Config["cors"]> => ({
-  origins,
-  maxAge,
-});
-
-/** Returns the admission limits. */
-export function overload({ overload: { per_key: perKey, ...rest } }: GatewayFile): OverloadSettings {
-  return { ...rest, perKey };
 }
 
 /** Returns the limits of every level. A key is identified by its name. */

@@ -50,7 +50,7 @@ export function toFileSettings(config: Config): Settings {
     ...rest,
     listen: address(config.listen),
     admin: adminSettings(admin, adminAccess),
-    cors: cors && { origins: cors.origins, max_age: duration(cors.maxAge) },
+    cors: cors && { origins: cors.origins, max_age: duration(cors.max_age) },
     pages: onOff(config.pages),
     trace: onOff(config.trace),
     providers: providers.map(providerSettings),
@@ -92,7 +92,7 @@ export function toFileSettings(config: Config): Settings {
     answers: mapNumbers(config.answers, size),
     sockets: { idle: duration(sockets.idle), message: size(sockets.message) },
     overload: {
-      ...{ concurrency: limit(overload.concurrency), per_key: limit(overload.perKey), queue: count(overload.queue) },
+      ...{ concurrency: limit(overload.concurrency), per_key: limit(overload.per_key), queue: count(overload.queue) },
       ...{ wait: duration(overload.wait), delay: duration(overload.delay), heap: percent(overload.heap) },
     },
     drain: duration(config.drain),

@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { fileProblem } from "../core/file-problem.ts";
 import type { StoreLocation } from "../store/postgres/place.ts";
+import { pick } from "../wire/values.ts";
 import * as build from "./build.ts";
 import { checkChains } from "./chain-checks.ts";
 import { fileEntries } from "./file-entries.ts";
@@ -32,7 +33,7 @@ import {
 } from "./problems.ts";
 import { DEFAULT_CHAINS, FileSchema, type GatewayFile, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { atPath, entries, isMap, type YamlValue } from "./tree.ts";
-import type { Config } from "./types.ts";
+import { type Config, PLAIN_SECTIONS } from "./types.ts";
 import { type ConfigValues, ValueReader } from "./values.ts";
 
 /**
@@ -143,33 +144,20 @@ function toSettings(file: GatewayFile, values: ConfigValues, protocols: readonly
     listen: listen as Config["listen"],
     ...(admin && { admin }),
     pages: file.pages === "on",
-    ...(file.cors !== "off" && { cors: build.cors(file.cors) }),
+    ...(file.cors !== "off" && { cors: file.cors }),
     adminAccess: { ...tokens, ...build.adminAccess(file.admin) },
     workers: file.workers === "auto" ? availableParallelism() : file.workers,
     providers: build.configuredProviders(file, values, protocols),
-    retry: file.retry,
     keep: file.health.keep,
     limits: build.limits(file),
-    timezone: file.timezone,
     budgets: configuredBudgets(file),
     keys: build.configuredKeys(file, values),
-    share: file.share,
     store: { ...file.store, ...(store as StoreLocation), limits: limits as string },
     ...(file.instances !== undefined && { instances: file.instances }),
     envelopes: envelopes === undefined ? {} : { key: envelopes },
     trace: file.trace === "on",
     ...(file.alerts && { alerts: { webhook: webhook as URL, repeat: file.alerts.repeat } }),
-    trust: file.trust,
-    connections: file.connections,
-    body: file.body,
-    answers: file.answers,
-    sockets: file.sockets,
-    overload: build.overload(file),
-    drain: file.drain,
-    linger: file.linger,
-    crash_drain: file.crash_drain,
-    warm_up: file.warm_up,
-    log: file.log,
+    ...pick(file, ...PLAIN_SECTIONS),
   };
 }
 

@@ -53,20 +53,8 @@ export function checkNames(
 const sectionNames = (file: YamlValue, section: string): string[] =>
   entries(atPath(file, section)).map(([name]) => name);
 
-function checkReferences(
-  list: YamlValue,
-  path: readonly string[],
-  kind: string,
-  known: readonly string[],
-  report: Report,
-): void {
-  for (const [i, word] of items(list))
-    if (typeof word === "string" && !known.includes(word))
-      report({ path: [...path, i], message: unknownNameMessage(kind, word, known) });
-}
-
 /** Checks the models of a key: a pattern may be meant for future models. */
-function checkKeyModels(list: YamlValue, path: readonly string[], models: readonly string[], report: Report): void {
+function checkKeyModels(list: YamlValue, path: ConfigPath, models: readonly string[], report: Report): void {
   // That there are none at all is reported elsewhere.
   if (models.length === 0) return;
   for (const [i, word] of items(list)) {
@@ -78,7 +66,7 @@ function checkKeyModels(list: YamlValue, path: readonly string[], models: readon
 }
 
 /** Warns of a group that is almost one with limits, and so escapes them by a typing error; groups without limits are allowed. */
-function checkGroup(group: YamlValue, path: readonly string[], limited: readonly string[], report: Report): void {
+function checkGroup(group: YamlValue, path: ConfigPath, limited: readonly string[], report: Report): void {
   if (typeof group !== "string") return;
   const levels = groupAndParents(group).toReversed();
   for (const level of levels) {
@@ -97,9 +85,20 @@ function checkGroup(group: YamlValue, path: readonly string[], limited: readonly
 /** Normalizes numbers: `team-1` and `team-2` are two teams, not a misspelling. */
 const withoutNumbers = (name: string): string => name.replaceAll(/\d+/g, "0");
 
+/** Checks each word of a list. */
+function checkReferences(
+  list: YamlValue,
+  path: ConfigPath,
+  kind: string,
+  known: readonly string[],
+  report: Report,
+): void {
+  for (const [i, word] of items(list)) checkReference(word, [...path, i], kind, known, report);
+}
+
 function checkReference(
   word: YamlValue,
-  path: readonly (string | number)[],
+  path: ConfigPath,
   kind: string,
   known: readonly string[],
   report: Report,
@@ -183,7 +182,7 @@ function checkVia(
   check(atPath(model, "via"), spoken, [...path, "via"], "the providers of its targets do");
 }
 
-function checkTarget(target: YamlValue, path: (string | number)[], providers: readonly string[], report: Report): void {
+function checkTarget(target: YamlValue, path: ConfigPath, providers: readonly string[], report: Report): void {
   if (typeof target !== "string") return;
   const colon = target.indexOf(":");
   if (colon < 1 || colon === target.length - 1) {

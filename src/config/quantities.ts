@@ -1,7 +1,16 @@
 import { z } from "zod";
 import { thrownMessage } from "../core/errors.ts";
 import { Networks } from "../core/networks.ts";
-import { parseCount, parseDate, parseDuration, parseLimit, parseMoney, parsePercent, parsePeriod } from "./units.ts";
+import {
+  parseCount,
+  parseDate,
+  parseDuration,
+  parseLimit,
+  parseMoney,
+  parsePercent,
+  parsePeriod,
+  parseSize,
+} from "./units.ts";
 
 // Quantities of gateway.yaml, as schema fields.
 
@@ -33,7 +42,9 @@ export const positiveInteger = z
   .number()
   .int({ error: "expected a whole number" })
   .min(1, { error: "must be 1 or more" });
-/** A number of tokens. */
+/** A number of bytes. */
+export const size = quantity(parseSize, "64MiB, 1MB or 512KiB");
+/** A number, of tokens or others. */
 export const tokens = quantity(parseCount, "300, 400_000, 128k or 1M");
 const SUMS = "$50/month, $15/week, $10/day, $1/hour or $100 (in total)";
 const sum = quantity(parseMoney, SUMS);

@@ -1,7 +1,8 @@
+import type { Caller } from "../core/caller.ts";
 import type { LimitTable } from "../core/limits.ts";
 import type { Facts, Model, Provider } from "../core/marketplace.ts";
 import type { Price } from "../core/price.ts";
-import type { StoreLocation } from "../store/postgres/place.ts";
+import type { StoreLocation, StoreOptions } from "../store/postgres/place.ts";
 import type { FileEntries } from "./file-entries.ts";
 import type { Problem } from "./problems.ts";
 import type { GatewayFile } from "./schema.ts";
@@ -27,16 +28,13 @@ export interface OidcSettings {
 }
 
 /** Sections that are used as the schema parses and describes them: times in milliseconds, sizes in bytes; 0: no limit. */
-type PlainSections = Readonly<
-  Pick<
-    GatewayFile,
-    | ("answers" | "body" | "connections" | "crash_drain" | "drain" | "linger" | "log")
-    | ("retry" | "share" | "sockets" | "timezone" | "trust" | "warm_up")
-  >
->;
+export const PLAIN_SECTIONS = [
+  ...(["retry", "timezone", "share", "trust", "connections", "body", "answers", "sockets", "overload"] as const),
+  ...(["drain", "linger", "crash_drain", "warm_up", "log"] as const),
+];
 
 /** gateway.yaml with all defaults filled in, names checked and secrets resolved. */
-export interface Config extends PlainSections {
+export interface Config extends Readonly<Pick<GatewayFile, (typeof PLAIN_SECTIONS)[number]>> {
   /** The absolute path of the file. */
   readonly file: string;
   /** The absolute base of relative paths in it. */
@@ -49,7 +47,7 @@ export interface Config extends PlainSections {
   /** Absent: off. */
   readonly admin?: AdminAddress;
   /** The sites whose page scripts may send requests; absent: none. */
-  readonly cors?: { readonly origins: readonly string[] /** Milliseconds. */; readonly maxAge: number };
+  readonly cors?: Exclude<GatewayFile["cors"], "off">;
   /** Whether the public side has pages for browsers. */
   readonly pages: boolean;
   readonly adminAccess: {
@@ -96,7 +94,6 @@ export interface Config extends PlainSections {
     /** Milliseconds. */
     readonly repeat: number;
   };
-  readonly overload: OverloadSettings;
   /** Entries of the file for keys, groups and providers, in its own words. */
   readonly written: FileEntries;
   /** Notices to log once at start, one line each: what is off, and why. */
@@ -188,20 +185,6 @@ interface ConfiguredPass {
   readonly mint: boolean;
 }
 
-/** Limits of concurrent work; 0: unlimited. */
-export interface OverloadSettings {
-  /** Concurrent exchanges, in total and for one key. */
-  readonly concurrency: number;
-  readonly perKey: number;
-  /** Maximum queued exchanges, and milliseconds in the queue. */
-  readonly queue: number;
-  readonly wait: number;
-  /** Milliseconds that the event loop may be late. */
-  readonly delay: number;
-  /** The share of V8's heap limit that may be in use. */
-  readonly heap: number;
-}
-
 /** A budget in the file, and what it applies to. */
 export interface ConfiguredBudget {
   /** Whether it refuses requests. */
@@ -211,32 +194,16 @@ export interface ConfiguredBudget {
   readonly provider?: string;
 }
 
-/** A key of the file, and what it may be used for. */
-export interface ConfiguredKey {
-  readonly name: string;
+/** A key of the file, and what it may be used for; its limits are among those of the file. */
+export interface ConfiguredKey extends Readonly<Omit<Caller, "id" | "limits">> {
   /** SHA-256 of the key in hex; absent when the key is off. */
   readonly hash?: string;
-  /** Ids of models it may use, in which `*` matches any text; absent: all. */
-  readonly models?: readonly string[];
-  /** Paths it may use, with the same patterns; absent: all. */
-  readonly paths?: readonly string[];
-  /** Addresses and ranges it may be used from; absent: all. */
-  readonly addresses?: readonly string[];
-  readonly group?: string;
-  readonly owner?: string;
-  readonly tags?: Readonly<Record<string, string>>;
-  /** Unix milliseconds. */
-  readonly expires?: number;
   /** Why it is refused, like `NAME is not set`. */
   readonly off?: string;
 }
 
 /** Where state is kept, and for how long. */
-export interface StoreSettings extends StoreLocation {
+export interface StoreSettings extends StoreLocation, Required<StoreOptions> {
   /** `memory`, or the URL of a Redis or Valkey server. */
   readonly limits: string;
-  /** What rows survive once a response's last byte has been sent. */
-  readonly durability: "process" | "power";
-  /** Milliseconds that rows are kept, in whole days; 0: forever. */
-  readonly keep: number;
 }

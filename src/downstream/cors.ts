@@ -7,7 +7,7 @@ interface CorsRules {
   /** Like `https://app.example.com`, `https://*.example.com`, `http://localhost:*`; `*` alone allows every origin. */
   readonly origins: readonly string[];
   /** Milliseconds for which a browser caches the permission. */
-  readonly maxAge: number;
+  readonly max_age: number;
 }
 
 /** Maximum characters of an origin that an error repeats. */
@@ -27,7 +27,7 @@ export class Cors {
   private readonly patterns: readonly RegExp[];
   private readonly maxAge: string;
 
-  constructor({ origins, maxAge }: CorsRules) {
+  constructor({ origins, max_age: maxAge }: CorsRules) {
     this.any = origins.includes("*");
     this.exact = new Set(origins);
     this.patterns = origins.filter((origin) => origin.includes("*")).map(patternOf);

@@ -61,6 +61,11 @@ export function omit<T extends object, Name extends keyof T>(value: T, ...names:
   return result;
 }
 
+/** Returns the object with these members alone. */
+export function pick<T extends object, Name extends keyof T>(value: T, ...names: readonly Name[]): Pick<T, Name> {
+  return Object.fromEntries(names.map((name) => [name, value[name]])) as Pick<T, Name>;
+}
+
 /** Returns the text of a message's content: the content itself, or the `text` of its parts joined by newlines. */
 export function contentText(content: unknown): string {
   if (typeof content === "string") return content;

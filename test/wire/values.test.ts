@@ -9,6 +9,7 @@ import {
   dropUndefined,
   omit,
   ownProperty,
+  pick,
 } from "../../src/wire/values.ts";
 
 t.test("a count is a whole number of 0 or more and nothing else", async (t) => {
@@ -52,7 +53,7 @@ t.test("a table has only its own entries", async (t) => {
   for (const word of ["unknown", "constructor", "__proto__", undefined]) t.equal(ownProperty(table, word), undefined);
 });
 
-t.test("an object without some members is a copy", async (t) => {
+t.test("an object without some members, or with these alone, is a copy", async (t) => {
   const all: { a: number; b?: number; c?: number } = { a: 1, b: 2 };
-  t.strictSame([omit(all, "b", "c"), all], [{ a: 1 }, { a: 1, b: 2 }]);
+  t.strictSame([omit(all, "b", "c"), pick(all, "b"), all], [{ a: 1 }, { b: 2 }, { a: 1, b: 2 }]);
 });

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { VENDORS } from "../../prices/vendors.ts";
-import { milliseconds, percent, period, positiveInteger, quantity } from "../quantities.ts";
-import { parseLimit } from "../units.ts";
+import { limitOrOff, milliseconds, percent, period, positiveInteger } from "../quantities.ts";
 import { protocol } from "./fields.ts";
 
 const TimeoutFields = {
@@ -136,7 +135,7 @@ export const ProviderSchema = z
         "Ids of objects at the provider that every key may name, like prompts and vector stores from the vendor's dashboard, and buckets (`gs://NAME`).",
       )
       .default([]),
-    concurrency: quantity(parseLimit, "300, 128k or off")
+    concurrency: limitOrOff
       .describe(
         "Requests at the same time; further requests go to another target of the model, or wait as `overload` says.",
       )

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { milliseconds, period, quantity, tokens } from "../quantities.ts";
-import { parseCount, parseLimit, parsePercent, parseSize } from "../units.ts";
+import { limitOrOff, milliseconds, period, quantity, size, tokens } from "../quantities.ts";
+import { parsePercent, parseSize } from "../units.ts";
 
 /** The highest limits: those of a body that the gateway writes, which contains what it has received. */
 const [MAX_DEPTH, MAX_NAMES] = [256, 200_000];
@@ -13,11 +13,9 @@ const MAX_CRASH_DRAIN = 600_000;
 
 /** Limits of requests' bodies. */
 export const BodySchema = z.strictObject({
-  limit: quantity(parseSize, "64MiB, 1MB or 512KiB")
-    .describe("Maximum size of a request's body, like 32MiB.")
-    .prefault("32MiB"),
+  limit: size.describe("Maximum size of a request's body, like 32MiB.").prefault("32MiB"),
   idle: milliseconds.describe("Maximum time between two chunks of a request's body, like 30s.").prefault("30s"),
-  slowest: quantity(parseSize, "64MiB, 1MB or 512KiB")
+  slowest: size
     .describe(
       "Minimum average rate of a request's body in bytes per second as they are sent, like 1KiB; a slower request is refused. What came faster counts for as long as silence may last, the longer of `idle` and `patience`. 0B: no minimum.",
     )
@@ -40,22 +38,22 @@ export const BodySchema = z.strictObject({
     .refine((ratio) => ratio > 0, { error: "must be more than 0" })
     .describe("Maximum size of a decoded body compared with its compressed size, from 1 MiB on.")
     .prefault(100),
-  memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
+  memory: size
     .describe(
       "Maximum memory for bodies that have not arrived completely or whose requests wait for limits, plugins or the beginning of a provider's answer, like 384MiB: what exceeds 64 KiB of each, decompressed. When it is used up, the key that has most gives way to one that has less than the average. While a request is answered, what exceeds 1 MiB of its body goes on counting, and never gives way: for all keys up to half of `memory`, for one key up to as much as stays free of that half; the first such request of a key may have all that is free. A request that does not fit is a 503 before a provider gets it. Each of several `workers` has its share, but at least `memory_per_key`.",
     )
     .prefault("384MiB"),
-  memory_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
+  memory_per_key: size
     .describe(
       "The same for the bodies of one key, or of one client network without a key, in each of several `workers`, until its limits have admitted the request, like 128MiB; at least one of `limit` fits. What exceeds 1 MiB of each body that is being answered may take as much again.",
     )
     .prefault("128MiB"),
-  spool: quantity(parseSize, "64MiB, 1MB or 512KiB")
+  spool: size
     .describe(
       "Maximum room for temporary files (in `TMPDIR`) with what precedes the field `model` of forms, until their requests have been answered, like 1GiB. When it is used up, the key that has most gives way to one that has less than the average, while the model is awaited. Each of several `workers` has its share, but at least `spool_per_key`.",
     )
     .prefault("1GiB"),
-  spool_per_key: quantity(parseSize, "64MiB, 1MB or 512KiB")
+  spool_per_key: size
     .describe(
       "The same for the forms of one key, or of one client network without a key, in each of several `workers`, like 256MiB; at least one of `limit` fits.",
     )
@@ -64,7 +62,7 @@ export const BodySchema = z.strictObject({
 
 /** Limits of answers. */
 export const AnswersSchema = z.strictObject({
-  memory: quantity(parseSize, "64MiB, 1MB or 512KiB")
+  memory: size
     .describe(
       "Maximum memory for answers of providers that are buffered, like 256MiB: incomplete events, whole answers that are translated or read by plugins, and what translated streams keep: reasoning, arguments of calls, and all text where a protocol repeats it at the end; what exceeds 64 KiB of each. Those of one key, or of one client network without a key, may have half of it. Each of several `workers` has its share, but at least 128MiB of it.",
     )
@@ -118,13 +116,9 @@ export const CrashDrainSchema = period
 
 /** Overload protection. */
 export const OverloadSchema = z.strictObject({
-  concurrency: quantity(parseLimit, "300, 128k or off")
-    .describe("Requests at the same time, of all keys, like 4000 or off.")
-    .prefault(4000),
-  per_key: quantity(parseLimit, "300, 128k or off")
-    .describe("Requests at the same time, of one key, like 2000 or off.")
-    .prefault(2000),
-  queue: quantity(parseCount, "300, 400_000, 128k or 1M")
+  concurrency: limitOrOff.describe("Requests at the same time, of all keys, like 4000 or off.").prefault(4000),
+  per_key: limitOrOff.describe("Requests at the same time, of one key, like 2000 or off.").prefault(2000),
+  queue: tokens
     .describe("Requests that may wait for others to end; further ones get a 503 with retry-after.")
     .prefault(1000),
   wait: milliseconds.describe("How long a request may wait in that queue, like 2s; off: none waits.").prefault("2s"),
@@ -141,9 +135,7 @@ export const OverloadSchema = z.strictObject({
 /** Limits of WebSockets. */
 export const SocketsSchema = z.strictObject({
   idle: milliseconds.describe("How long a WebSocket may be idle in both directions, like 10m.").prefault("10m"),
-  message: quantity(parseSize, "64MiB, 1MB or 512KiB")
-    .describe("Maximum size of a message, like 16MiB.")
-    .prefault("16MiB"),
+  message: size.describe("Maximum size of a message, like 16MiB.").prefault("16MiB"),
 });
 
 /** The form that browsers send: no path, no trailing slash. */

@@ -22,6 +22,7 @@ import { mergeEntries, readPages } from "../ledger-pages.ts";
 import { entryToRow, isBilledApart, rowToEntry } from "../ledger-row.ts";
 import type { RunningReservation } from "../limiter.ts";
 import type { CreatedObject } from "../object-rows.ts";
+import type { StoreOptions } from "../postgres/place.ts";
 import type { SqlLedger } from "../sql-ledger.ts";
 import { folderProblem, hasOtherJournals, hasWaitingRows, isOrphaned, listJournals, wasTouched } from "./files.ts";
 import { Journal, LOST_LINE, lostFields, unwrittenText } from "./journal.ts";
@@ -53,14 +54,6 @@ const ORPHANED_TIMEOUT = 5000;
 /** Number of lost lines logged at once, and milliseconds of pause before the next. */
 const LOST_BATCH = 2000;
 const PAUSE = 200;
-
-/** Settings of a store besides its place. */
-export interface StoreOptions {
-  /** What rows survive once the last byte of a response has been sent. Default: `process`. */
-  readonly durability?: "process" | "power";
-  /** Milliseconds for which rows are kept, in whole days; 0 or absent: forever. */
-  readonly keep?: number;
-}
 
 /**
  * A ledger whose entries are journaled before responses end, and moved from the journal into the store by a separate thread.

@@ -33,6 +33,14 @@ export interface StoreLocation {
   readonly postgres?: PostgresSettings & { readonly journal: string };
 }
 
+/** Settings of a store besides its place. */
+export interface StoreOptions {
+  /** What rows survive once the last byte of a response has been sent. Default: `process`. */
+  readonly durability?: "process" | "power";
+  /** Milliseconds for which rows are kept, in whole days; 0 or absent: forever. */
+  readonly keep?: number;
+}
+
 const FORM = "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE";
 const PORT = 5432;
 const CONNECTING = 5;
