@@ -2,11 +2,10 @@ import t, { type Test } from "tap";
 import { newId } from "../../src/core/id.ts";
 import type { Ledger, LedgerEntry } from "../../src/store/ledger.ts";
 import { PostgresLedger } from "../../src/store/postgres/ledger.ts";
-import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { plainEntry } from "../support/plain-entry.ts";
-import { placeOf, startPostgres } from "../support/postgres.ts";
+import { openDatabase, startPostgres } from "../support/postgres.ts";
 
 const TIME = Date.UTC(2026, 10, 1);
 
@@ -33,8 +32,7 @@ async function sqlite(t: Test, entries: readonly LedgerEntry[]): Promise<Ledger>
 const server = await startPostgres(t);
 
 async function postgres(t: Test, entries: readonly LedgerEntry[]): Promise<Ledger> {
-  const { database } = await openPostgres(placeOf((await server?.database()) ?? ""), 3);
-  t.teardown(() => database.close());
+  const database = await openDatabase(t, (await server?.database()) ?? "", 3);
   const made = new PostgresLedger(database);
   for (const each of entries) made.append(each);
   return made;

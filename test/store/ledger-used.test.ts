@@ -1,11 +1,10 @@
 import t, { type Test } from "tap";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { PostgresLedger } from "../../src/store/postgres/ledger.ts";
-import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { plainEntry } from "../support/plain-entry.ts";
-import { placeOf, startPostgres } from "../support/postgres.ts";
+import { openDatabase, startPostgres } from "../support/postgres.ts";
 
 // Before any test: with none left to run the file is over, and its server is stopped.
 const server = await startPostgres(t);
@@ -53,7 +52,6 @@ lastUses("SQLite", async (t) => {
 
 if (server)
   lastUses("PostgreSQL", async (t) => {
-    const { database } = await openPostgres(placeOf(await server.database()), 3);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, await server.database(), 3);
     return new PostgresLedger(database);
   });

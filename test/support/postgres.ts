@@ -18,6 +18,8 @@ import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import type { Test } from "tap";
+import type { PostgresDatabase } from "../../src/store/postgres/database.ts";
+import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { type PostgresSettings, parsePostgresUrl } from "../../src/store/postgres/place.ts";
 import { childrenOf } from "./process.ts";
 
@@ -193,6 +195,13 @@ export function placeOf(url: string): PostgresSettings {
   const place = parsePostgresUrl(url, "/");
   if (typeof place === "string") throw new Error(place);
   return place;
+}
+
+/** Opens a new database, and closes it at the end of the test. */
+export async function openDatabase(t: Test, url: string, connections: number): Promise<PostgresDatabase> {
+  const { database } = await openPostgres(placeOf(url), connections);
+  t.teardown(() => database.close());
+  return database;
 }
 
 function below(pid: number): number[] {

@@ -11,8 +11,7 @@ import {
   tableExists,
   unusableDatabase,
 } from "../../../src/store/postgres/database.ts";
-import { openPostgres } from "../../../src/store/postgres/migrations.ts";
-import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { openDatabase, placeOf, startPostgres } from "../../support/postgres.ts";
 import { until } from "../../support/until.ts";
 
 const server = await startPostgres(t);
@@ -44,8 +43,7 @@ t.test("an unusable database is reported with the remedy, and without its passwo
 
 if (server) {
   t.test("a transaction is applied completely, or not at all", async (t) => {
-    const { database } = await openPostgres(placeOf(await server.database()), 2);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, await server.database(), 2);
     await database.transaction((ask) => ask("insert into usage_once values (?, 0)", "one"));
     const failed = database.transaction(async (ask) => {
       await ask("insert into usage_once values (?, 0)", "two");
@@ -58,8 +56,7 @@ if (server) {
   });
 
   t.test("a server that does not accept writes is named, with advice and without its password", async (t) => {
-    const { database } = await openPostgres(placeOf(await server.database()), 2);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, await server.database(), 2);
     const written = database.transaction(async (ask) => {
       await ask("set transaction read only");
       await ask("insert into usage_once values (?, 0)", "one");
@@ -99,8 +96,7 @@ if (server) {
   });
 
   t.test("a transaction whose connection is lost is not applied, and those after it are", async (t) => {
-    const { database } = await openPostgres(placeOf(await server.database()), 2);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, await server.database(), 2);
     const own = "select pg_backend_pid() as pid";
     for (let round = 0; round < 20; round++) {
       const name = `lost-${round}`;

@@ -1,14 +1,12 @@
 import t, { type Test } from "tap";
 import { PostgresDictionary } from "../../../src/store/postgres/dictionary.ts";
-import { openPostgres } from "../../../src/store/postgres/migrations.ts";
-import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { openDatabase, startPostgres } from "../../support/postgres.ts";
 
 const server = await startPostgres(t);
 
 async function open(t: Test) {
   if (!server) throw new Error("no PostgreSQL");
-  const { database } = await openPostgres(placeOf(await server.database()), 4);
-  t.teardown(() => database.close());
+  const database = await openDatabase(t, await server.database(), 4);
   const kinds = () => new PostgresDictionary("usage_holder", { group_path: "text", tags: "text" }, "tags");
   return { ask: database.query, kinds };
 }

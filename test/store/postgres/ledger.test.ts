@@ -3,10 +3,9 @@ import t, { type Test } from "tap";
 import { describeDifferingSums } from "../../../src/store/differing-sums.ts";
 import { entryToRow } from "../../../src/store/ledger-row.ts";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
-import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry, ledgerContract } from "../../support/ledger-contract.ts";
 import { testPlacedSums } from "../../support/placed-sums.ts";
-import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { openDatabase, placeOf, startPostgres } from "../../support/postgres.ts";
 import { until } from "../../support/until.ts";
 
 const DAY = Date.UTC(2026, 10, 20);
@@ -28,8 +27,7 @@ async function open(t: Test) {
   const url = await server.database();
   const warnings: string[] = [];
   const view = async () => {
-    const { database } = await openPostgres(placeOf(url), 3);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, url, 3);
     return { database, ledger: new PostgresLedger(database, (text) => warnings.push(text)) };
   };
   const { database, ledger } = await view();
@@ -223,8 +221,7 @@ if (server) {
   t.test("every caller of flush waits for a database that is down", async (t) => {
     const own = await startPostgres(t);
     if (!own) return;
-    const { database } = await openPostgres(placeOf(await own.database()), 3);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, await own.database(), 3);
     const warnings: string[] = [];
     const ledger = new PostgresLedger(database, (text) => warnings.push(text));
     for (let at = 0; at < 50; at++) ledger.append(entry());
@@ -242,8 +239,7 @@ if (server) {
   t.test("an outage is known, and its end, while there is nothing to write", async (t) => {
     const own = await startPostgres(t);
     if (!own) return;
-    const { database } = await openPostgres(placeOf(await own.database()), 3);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, await own.database(), 3);
     const warnings: string[] = [];
     const ledger = new PostgresLedger(database, (text) => warnings.push(text));
     const becomes = (state: string) =>

@@ -7,7 +7,7 @@ import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { copyInstructions, PostgresMaintenance } from "../../../src/store/postgres/maintenance.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry } from "../../support/ledger-contract.ts";
-import { placeOf, postgresBinaries, startPostgres } from "../../support/postgres.ts";
+import { openDatabase, placeOf, postgresBinaries, startPostgres } from "../../support/postgres.ts";
 
 const DOC = new URL("../../../docs/store.md", import.meta.url);
 const HOUR = 3_600_000;
@@ -17,8 +17,7 @@ const server = await startPostgres(t);
 if (server) {
   t.test("sums that do not match their rows are found, whichever is missing", async (t) => {
     const url = await server.database();
-    const { database } = await openPostgres(placeOf(url), 2);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, url, 2);
     const ledger = new PostgresLedger(database, (told) => t.fail(told));
     for (const hour of [0, 1, 2, 3])
       for (const at of [0, 7]) ledger.append(entry({ time: DAY + hour * HOUR + at, model: `m${hour}`, key: "k" }));

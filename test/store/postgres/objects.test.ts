@@ -8,7 +8,7 @@ import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { PostgresObjects } from "../../../src/store/postgres/objects.ts";
 import { folderFor } from "../../support/folder.ts";
 import { ownersContract } from "../../support/owners-contract.ts";
-import { type PostgresServer, placeOf, startPostgres } from "../../support/postgres.ts";
+import { openDatabase, type PostgresServer, placeOf, startPostgres } from "../../support/postgres.ts";
 import { until } from "../../support/until.ts";
 
 /** For a caller who may use every object. */
@@ -64,8 +64,7 @@ if (server) {
   });
 
   t.test("a request that names many unknown objects causes a handful of queries, one at a time", async (t) => {
-    const { database } = await openPostgres(placeOf(await server.database()), 3);
-    t.teardown(() => database.close());
+    const database = await openDatabase(t, await server.database(), 3);
     let [asked, running, most] = [0, 0, 0];
     const query: PostgresQuery = async (text, ...values) => {
       asked++;

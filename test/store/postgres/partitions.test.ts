@@ -11,14 +11,13 @@ import {
   prunePostgres,
 } from "../../../src/store/postgres/partitions.ts";
 import { entry } from "../../support/ledger-contract.ts";
-import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { openDatabase, startPostgres } from "../../support/postgres.ts";
 
 const server = await startPostgres(t);
 
 async function open(t: Test) {
   if (!server) throw new Error("no PostgreSQL");
-  const { database } = await openPostgres(placeOf(await server.database()), 4);
-  t.teardown(() => database.close());
+  const database = await openDatabase(t, await server.database(), 4);
   const tables = async () => (await listPartitions(database.query)).map(({ table }) => table);
   return { database, tables, ledger: new PostgresLedger(database, (told) => t.fail(told)) };
 }
