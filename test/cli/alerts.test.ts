@@ -1,17 +1,12 @@
 import t from "tap";
 import { runAlerts } from "../../src/cli/alerts.ts";
+import { recordingTerminal } from "../support/terminal.ts";
 import { startReceiver } from "../support/webhook.ts";
-
-const terminal = () => {
-  const lines: string[] = [];
-  const say = (line: string) => lines.push(line);
-  return { lines, io: { out: say, outNow: say, err: say, env: {}, folder: "/" } };
-};
 
 t.test("a test alert is posted, and the result is printed without the address", async (t) => {
   const receiver = await startReceiver(t);
   const settings = { webhook: new URL(receiver.url), repeat: 1 };
-  const { lines, io } = terminal();
+  const { lines, io } = recordingTerminal();
   t.equal(await runAlerts(["test"], io, settings), 0);
   t.match(receiver.received, [{ state: "test" }]);
   receiver.answers.push({ status: 404, body: "no_team" });
@@ -26,7 +21,7 @@ t.test("a test alert is posted, and the result is printed without the address", 
 });
 
 t.test("without an address, or with an unknown argument, the missing one is named", async (t) => {
-  const { io } = terminal();
+  const { io } = recordingTerminal();
   await t.rejects(runAlerts(["test"], io, undefined), { message: /no alerts: \{ webhook: \$URL \}/ });
   await t.rejects(runAlerts([], io, undefined), { message: /alerts needs a command: test/ });
   await t.rejects(runAlerts(["tset"], io, undefined), { message: /no command "tset", did you mean "test"\?/ });

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { firstRun } from "../../src/cli/first-run.ts";
+import { recordingTerminal } from "../support/terminal.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const CAME_ALONG = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
@@ -22,15 +23,13 @@ async function folderOf(t: Test, { checkout }: { checkout: boolean }) {
   const keyed = { OPENAI_API_KEY: "sk-0123456789abcdef", OPENAI_BASE_URL: `${vendor.url}/v1` };
   const start = async (answers: string[], env: Record<string, string> = keyed) => {
     const asked: string[] = [];
-    const out: string[] = [];
     const ask = async (question: string) => {
       asked.push(question);
       return answers.shift() ?? "";
     };
-    const print = (line: string) => void out.push(line);
-    const io = { out: print, outNow: print, err: print, env: { PATH: "", HOME: folder, ...env }, folder };
+    const { io, lines } = recordingTerminal({ env: { PATH: "", HOME: folder, ...env }, folder });
     const place = await firstRun({ file: bundled, folder }, io, { ask, bundled });
-    return { asked, place, out: out.join("\n") };
+    return { asked, place, out: lines.join("\n") };
   };
   return { folder, bundled, start, own: join(folder, "gateway.yaml") };
 }
@@ -74,7 +73,7 @@ t.test("a folder without a gateway.yaml gets one if the user agrees", async (t) 
 
 t.test("without a terminal, or with --config, the given file is used", async (t) => {
   const { folder, bundled } = await folderOf(t, { checkout: true });
-  const io = { out: () => {}, outNow: () => {}, err: () => {}, env: { OPENAI_API_KEY: "sk-0123456789abcdef" }, folder };
+  const { io } = recordingTerminal({ env: { OPENAI_API_KEY: "sk-0123456789abcdef" }, folder });
   t.equal((await firstRun({ file: bundled, folder }, io)).file, bundled);
   const ask = () => Promise.reject(new Error("nobody is asked"));
   t.equal((await firstRun({ file: "/else.yaml", folder }, io, { ask, bundled })).file, "/else.yaml");

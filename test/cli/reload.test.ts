@@ -11,6 +11,7 @@ import { ConfigError } from "../../src/config/problems.ts";
 import { printError } from "../../src/text/format-error.ts";
 import { startAdmin, TOKEN, WITH_TOKENS } from "../admin/support.ts";
 import { folder } from "../loader/folder.ts";
+import { recordingTerminal } from "../support/terminal.ts";
 
 const verb = async (
   act: typeof reload.runReload,
@@ -18,9 +19,7 @@ const verb = async (
   args: string[] = [],
   env: NodeJS.ProcessEnv = { ADMIN_TOKEN: TOKEN },
 ) => {
-  const said: string[] = [];
-  const say = (line: string) => void said.push(line);
-  const io = { out: say, outNow: say, err: say, env, folder: "/" };
+  const { io, lines } = recordingTerminal({ env });
   const { hostname: host, port } = new URL(base ?? "http://off");
   const admin = base === undefined ? undefined : { host, port: Number(port) };
   const code = await act(args, io, admin).catch((thrown) => {
@@ -28,7 +27,7 @@ const verb = async (
     printError(thrown, io, args.includes("--json"));
     return 1;
   });
-  return { code, text: said.join("\n") };
+  return { code, text: lines.join("\n") };
 };
 
 t.test("reload and diff print the result, and fail with what is wrong", async (t) => {
@@ -133,9 +132,7 @@ t.test("if nothing responds and the file does not say where, the file's mistake 
   const usual = { host: "127.0.0.1", port: 9, ...(found.fileError && { fileError: found.fileError }) };
   for (const act of [reload.runReload, diff.runDiff, top.runTop]) {
     for (const args of [[], ["--json"]]) {
-      const said: string[] = [];
-      const say = (line: string) => void said.push(line);
-      const io = { out: say, outNow: say, err: say, env: {}, folder: "/" };
+      const { io, lines: said } = recordingTerminal();
       const thrown = await act(args, io, usual).then(
         () => t.fail("nobody responds"),
         (error) => error,
@@ -146,14 +143,9 @@ t.test("if nothing responds and the file does not say where, the file's mistake 
         t.match(said.join("\n"), new RegExp(`^\\S*gateway\\.yaml:\\d+:\\d+ error: [^]*${last.source}`));
       else t.match([JSON.parse(said[0] ?? ""), said[1]], [{ ok: false, problems: [{ line: Number }] }, last]);
     }
-    const named = {
-      out() {},
-      outNow() {},
-      err: (line: string) => t.match(line, /^no gateway answers at 127\.0\.0\.1:9: does/),
-      env: {},
-      folder: "/",
-    };
-    t.equal(await act(["--admin", "127.0.0.1:9"], named, usual), 1, "a named gateway is not a guess");
+    const { io, lines } = recordingTerminal();
+    t.equal(await act(["--admin", "127.0.0.1:9"], io, usual), 1, "a named gateway is not a guess");
+    t.match(lines, [/^no gateway answers at 127\.0\.0\.1:9: does/]);
   }
 });
 

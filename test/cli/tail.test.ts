@@ -4,13 +4,13 @@ import { runTail } from "../../src/cli/tail.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { plainEntry } from "../support/plain-entry.ts";
+import { recordingTerminal } from "../support/terminal.ts";
 import { until } from "../support/until.ts";
 
+const YAML = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+
 t.test("requests that match are printed as they end, once each", async (t) => {
-  const { url, gateway, folder } = await startGateway(
-    t,
-    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
-  );
+  const { url, gateway, folder } = await startGateway(t, YAML);
   let looks = 0;
   const ledger = Object.create(gateway.stores.ledger) as Ledger;
   ledger.entries = async function* (query) {
@@ -24,18 +24,9 @@ t.test("requests that match are printed as they end, once each", async (t) => {
   };
   let models: Parameters<typeof runTail>[3]["models"] = () => [{ id: "echo", aliases: ["repeat"] }];
   const tail = (args: string[], signal?: AbortSignal) => {
-    const out: string[] = [];
-    const io = { out: (line: string) => out.push(line), outNow: t.fail, err: t.fail, env: {}, folder };
-    return {
-      out,
-      ended: runTail(
-        args,
-        io,
-        { keys: gateway.stores.keys, ledger },
-        { zone: () => "UTC", models: () => models() },
-        signal,
-      ),
-    };
+    const { io, lines: out } = recordingTerminal({ folder });
+    const stores = { keys: gateway.stores.keys, ledger };
+    return { out, ended: runTail(args, io, stores, { zone: () => "UTC", models: () => models() }, signal) };
   };
   await ask("echo");
   await gateway.stores.ledger.flush();
@@ -88,10 +79,7 @@ t.test("requests that match are printed as they end, once each", async (t) => {
 });
 
 t.test("polls look back a minute, and now and then further for longer requests, which are shown once", async (t) => {
-  const { gateway, folder } = await startGateway(
-    t,
-    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
-  );
+  const { gateway, folder } = await startGateway(t, YAML);
   const MINUTE = 60_000;
   const now = Date.now();
   const looks: number[] = [];
@@ -106,8 +94,7 @@ t.test("polls look back a minute, and now and then further for longer requests, 
     looks.push((Date.now() - since) / MINUTE);
     for (const each of [...earlier, ...(looks.length > 1 ? ended : [])]) if (each.time >= since) yield each;
   };
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), outNow: t.fail, err: t.fail, env: {}, folder };
+  const { io, lines: out } = recordingTerminal({ folder });
   const stop = new AbortController();
   const stores = { keys: gateway.stores.keys, ledger };
   const tailing = runTail(["--json"], io, stores, { zone: () => "UTC", models: () => undefined }, stop.signal);
@@ -122,17 +109,13 @@ t.test("polls look back a minute, and now and then further for longer requests, 
 });
 
 t.test("the name of a caller from elsewhere does not reach the terminal with its control characters", async (t) => {
-  const { gateway, folder } = await startGateway(
-    t,
-    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
-  );
+  const { gateway, folder } = await startGateway(t, YAML);
   const ledger = Object.create(gateway.stores.ledger) as Ledger;
   const entry = { ...plainEntry(Date.now()), key: "company:\u001b[2Jsub" };
   ledger.entries = async function* () {
     yield entry;
   };
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), outNow: t.fail, err: t.fail, env: {}, folder };
+  const { io, lines: out } = recordingTerminal({ folder });
   const stores = { keys: gateway.stores.keys, ledger };
   await runTail(["--once"], io, stores, { zone: () => "UTC", models: () => undefined });
   t.match(out, [/company:\?\[2Jsub/]);

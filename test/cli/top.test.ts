@@ -4,7 +4,7 @@ import { runTop } from "../../src/cli/top.ts";
 import type { Terminal } from "../../src/cli/verb.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "../admin/support.ts";
 import { asking } from "../support/gateway.ts";
-import { captured } from "../support/terminal.ts";
+import { captured, recordingTerminal } from "../support/terminal.ts";
 import { until } from "../support/until.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
@@ -53,14 +53,13 @@ t.test("the gateway's own admin API is polled: running requests are shown until 
   );
   // Twice a second, until somebody ends it.
   const ending = new AbortController();
-  const looks: string[] = [];
+  const { io, lines: looks } = recordingTerminal({ env: { ADMIN_TOKEN: TOKEN } });
   let cleared = 0;
   const clear = () => void cleared++;
   const running = (count: number) => looks.filter((look) => look.startsWith(`${count} running`)).length;
   const { hostname, port } = new URL(base);
-  const io = { env: { ADMIN_TOKEN: TOKEN }, folder: t.testdirName, out: (look: string) => void looks.push(look) };
   const admin = { host: hostname, port: Number(port) };
-  const watching = runTop([], { ...io, clear, outNow: t.fail, err: t.fail }, admin, ending.signal);
+  const watching = runTop([], { ...io, clear }, admin, ending.signal);
   await until(() => running(1) >= 2, "it to be shown more than once");
   gateway.cancel(id ?? "");
   await answer.text().catch(() => {});
@@ -75,11 +74,10 @@ t.test("no more requests are shown than the screen has lines for", async (t) => 
   const all = Array.from({ length: 30 }, (_, n) => ({ ...LIVE, id: `id${n}` }));
   const admin = await startVendor(t, json({ requests: all }));
   const { hostname, port } = new URL(admin.url);
-  const looks: string[] = [];
+  const { io, lines: looks } = recordingTerminal();
   const ending = new AbortController();
-  const io = { rows: 10, env: {}, folder: t.testdirName, out: (look: string) => void looks.push(look) };
   const place = { host: hostname, port: Number(port) };
-  const watching = runTop([], { ...io, outNow: t.fail, err: t.fail }, place, ending.signal);
+  const watching = runTop([], { ...io, rows: 10 }, place, ending.signal);
   await until(() => looks.length > 0, "a look");
   ending.abort();
   await watching;
@@ -95,9 +93,7 @@ t.test("an admin API that does not respond, or refuses the token, is reported wi
   t.match(await top(t, (await startVendor(t, json({}, 401))).url, "--once"), { code: 1, err: /refuses this token/ });
   t.match(await top(t, (await startVendor(t, json({}, 404))).url, "--once"), { code: 1, err: /answers 404/ });
   t.match(await top(t, "http://127.0.0.1:1", "--once"), { code: 1, err: /no gateway answers at 127\.0\.0\.1:1/ });
-  await t.rejects(runTop([], { out: t.fail, outNow: t.fail, err: t.fail, env: {}, folder: "" }, undefined), {
-    message: /admin: is off/,
-  });
+  await t.rejects(runTop([], recordingTerminal().io, undefined), { message: /admin: is off/ });
   t.match(USAGE, /--token/);
   t.match(help, /^top /);
 });

@@ -1,6 +1,14 @@
 import { argumentErrorText, type Terminal } from "../../src/cli/verb.ts";
 import { UsageError } from "../../src/text/format-error.ts";
 
+/** A terminal that keeps what is printed to it, in the order of printing. */
+export function recordingTerminal({ env = {}, folder = "/" }: Partial<Pick<Terminal, "env" | "folder">> = {}) {
+  const lines: string[] = [];
+  const print = (line: string) => void lines.push(line);
+  const io: Terminal = { out: print, outNow: print, err: print, env, folder };
+  return { io, lines };
+}
+
 /**
  * Runs a verb. Returns its exit code and what it printed: `text` is all of it, in the order of printing.
  * @param usage the verb's, with which a wrong command line is reported as by the program; without it the error is thrown

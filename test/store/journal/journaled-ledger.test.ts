@@ -430,16 +430,8 @@ t.test("rows that wait, here or in another gateway's journal, are reported with 
   t.equal(ledger.isBehind(), true);
 });
 
-t.test("a journal that cannot be written shows others since when", async (t) => {
-  const { file, ledger } = open(t);
-  t.teardown(() => ledger.close());
-  ledger.append(entry("1"));
-  await ledger.flush();
-  const [name = ""] = readdirSync(`${file}.journal`);
-  const lag = () => {
-    const { mtimeMs, atimeMs } = fs.statSync(join(`${file}.journal`, name));
-    return mtimeMs - atimeMs;
-  };
+/** Makes each write fail until the end of the test, or a call of the function that it returns. */
+function fillDisk(t: Test): () => void {
   const real = fs.writeSync;
   const restore = () => {
     fs.writeSync = real;
@@ -450,6 +442,20 @@ t.test("a journal that cannot be written shows others since when", async (t) => 
     throw new Error("ENOSPC: no space left on device, write");
   };
   syncBuiltinESMExports();
+  return restore;
+}
+
+t.test("a journal that cannot be written shows others since when", async (t) => {
+  const { file, ledger } = open(t);
+  t.teardown(() => ledger.close());
+  ledger.append(entry("1"));
+  await ledger.flush();
+  const [name = ""] = readdirSync(`${file}.journal`);
+  const lag = () => {
+    const { mtimeMs, atimeMs } = fs.statSync(join(`${file}.journal`, name));
+    return mtimeMs - atimeMs;
+  };
+  const restore = fillDisk(t);
   ledger.append(entry("2"));
   ledger.persist();
   for (let i = 0; i < 500 && lag() < 1000; i++) await sleep(20);
@@ -464,16 +470,7 @@ t.test("entries that waited for a full disk are fed to the store without a furth
   other.append(entry("0"));
   await other.flush();
   await other.close();
-  const real = fs.writeSync;
-  const restore = () => {
-    fs.writeSync = real;
-    syncBuiltinESMExports();
-  };
-  t.teardown(restore);
-  fs.writeSync = () => {
-    throw new Error("ENOSPC: no space left on device, write");
-  };
-  syncBuiltinESMExports();
+  const restore = fillDisk(t);
   const warnings: string[] = [];
   const ledger = new JournaledLedger(file, journalFolder(file), (text) => warnings.push(text));
   t.teardown(() => ledger.close());

@@ -22,9 +22,9 @@ const LONG_TAGS = Array.from({ length: 60 }, (_, i) => [`tag-${i}`, randomBytes(
 
 const server = await startPostgres(t);
 
-async function open(t: Test) {
-  if (!server) throw new Error("no PostgreSQL");
-  const url = await server.database();
+async function open(t: Test, own = server) {
+  if (!own) throw new Error("no PostgreSQL");
+  const url = await own.database();
   const warnings: string[] = [];
   const view = async () => {
     const database = await openDatabase(t, url, 3);
@@ -221,9 +221,7 @@ if (server) {
   t.test("every caller of flush waits for a database that is down", async (t) => {
     const own = await startPostgres(t);
     if (!own) return;
-    const database = await openDatabase(t, await own.database(), 3);
-    const warnings: string[] = [];
-    const ledger = new PostgresLedger(database, (text) => warnings.push(text));
+    const { ledger, warnings } = await open(t, own);
     for (let at = 0; at < 50; at++) ledger.append(entry());
     await own.kill();
     for (let i = 0; i < 3; i++) await t.rejects(ledger.flush());
@@ -239,9 +237,7 @@ if (server) {
   t.test("an outage is known, and its end, while there is nothing to write", async (t) => {
     const own = await startPostgres(t);
     if (!own) return;
-    const database = await openDatabase(t, await own.database(), 3);
-    const warnings: string[] = [];
-    const ledger = new PostgresLedger(database, (text) => warnings.push(text));
+    const { ledger, warnings } = await open(t, own);
     const becomes = (state: string) =>
       until(() => {
         ledger.probe();

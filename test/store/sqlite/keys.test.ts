@@ -30,20 +30,25 @@ keysContract(t, (t) => {
   return { view: (fileKeys) => new SqliteKeys(database, fileKeys) };
 });
 
-/** Counts what reaches SQL. */
-function counting(database: SqliteDatabase) {
-  const asked: string[] = [];
+/** Calls a function before each statement that is prepared from now on returns a row. */
+function beforeRows(database: SqliteDatabase, call: (sql: string, first: unknown) => void): void {
   const prepare = database.prepare.bind(database);
   database.prepare = (sql) => {
     const statement = prepare(sql);
     const get = statement.get.bind(statement) as (...values: unknown[]) => ReturnType<typeof statement.get>;
     return Object.assign(statement, {
       get: (...values: unknown[]) => {
-        if (sql.includes("id = ?")) asked.push(String(values[0]));
+        call(sql, values[0]);
         return get(...values);
       },
     });
   };
+}
+
+/** Counts what reaches SQL. */
+function counting(database: SqliteDatabase) {
+  const asked: string[] = [];
+  beforeRows(database, (sql, id) => sql.includes("id = ?") && asked.push(String(id)));
   return asked;
 }
 
@@ -274,17 +279,9 @@ t.test("queries while a store is at rest get the reason, and do not extend that 
   const { keys: others, database } = open(t);
   const { key } = await others.create({ name: "one" });
   let down = false;
-  const prepare = database.prepare.bind(database);
-  database.prepare = (sql) => {
-    const statement = prepare(sql);
-    const get = statement.get.bind(statement) as (...values: unknown[]) => ReturnType<typeof statement.get>;
-    return Object.assign(statement, {
-      get: (...values: unknown[]) => {
-        if (down) throw new Error("it is down");
-        return get(...values);
-      },
-    });
-  };
+  beforeRows(database, () => {
+    if (down) throw new Error("it is down");
+  });
   const clock = { now: 10_000 };
   const keys = new SqliteKeys(database, [], () => clock.now);
   down = true;
