@@ -1,3 +1,5 @@
+import type { SqlRunner } from "./sql-runner.ts";
+
 /** The author of a change, and where it came from. */
 export interface Author {
   /** The signed-in user, `local` without sign-in; `cli:` and the system's user; `signal`, `watch`. */
@@ -33,22 +35,32 @@ export const editDetail = (before: object | undefined, edit: object): AuditEntry
 };
 
 /** The audit trail; entries are only appended. */
-export abstract class Audit {
+export class Audit {
+  constructor(private readonly database: SqlRunner) {}
+
   /** @throws the store's error when it cannot be written */
-  abstract add(entry: AuditEntry): Promise<void>;
+  async add(entry: AuditEntry): Promise<void> {
+    await this.database.query(INSERT_ENTRY, ...auditValues(entry));
+  }
+
   /** Lists entries, newest first. @param before the id of the last entry already known */
-  abstract list(limit: number, before?: number): Promise<NumberedAuditEntry[]>;
+  async list(limit: number, before = Number.MAX_SAFE_INTEGER): Promise<NumberedAuditEntry[]> {
+    const newest = "select * from audit where id < ? order by id desc limit ?";
+    return (await this.database.query(newest, before, limit)).map(toEntry);
+  }
 }
 
 /** Columns in the order of the bound values of an entry. */
 export const AUDIT_COLUMNS = "time, who, address, action, subject, detail";
 
+/** Inserts an entry with `auditValues`. */
+export const INSERT_ENTRY = `insert into audit (${AUDIT_COLUMNS}) values (?, ?, ?, ?, ?, ?)`;
+
 /** Returns the values to bind, in the order of `AUDIT_COLUMNS`. */
 export const auditValues = ({ time, who, address, action, subject, detail }: AuditEntry) =>
   [time, who, address, action, subject, JSON.stringify(detail)] as const;
 
-/** Converts a row of either store to an entry. */
-export const auditEntry = (row: Record<string, unknown>): NumberedAuditEntry => ({
+const toEntry = (row: Readonly<Record<string, unknown>>): NumberedAuditEntry => ({
   id: Number(row["id"]),
   time: Number(row["time"]),
   ...{ who: String(row["who"]), address: String(row["address"]), action: String(row["action"]) },

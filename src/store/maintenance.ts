@@ -47,8 +47,7 @@ export abstract class Maintenance {
   isBehind(): boolean {
     return false;
   }
-  /** The audit trail. */
-  abstract readonly audit: Pick<Audit, "list">;
+  abstract readonly audit: Audit;
   /** Lists what is wrong with the store; empty: nothing. */
   abstract verify(progress: ProgressListener): Promise<string[]>;
   /**

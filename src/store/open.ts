@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import { FileError, StoreUnavailableError } from "../core/errors.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import { AlertClaims } from "./alert-claims.ts";
-import type { Audit } from "./audit.ts";
+import { Audit } from "./audit.ts";
 import type { CachedKeys } from "./cached-keys.ts";
 import { journalFolder } from "./journal/files.ts";
 import { JournaledLedger } from "./journal/journaled-ledger.ts";
@@ -14,7 +14,6 @@ import type { Maintenance, RestoreOptions, RestoreResult } from "./maintenance.t
 import { MemoryOwners } from "./memory-owners.ts";
 import type { Owners } from "./owners.ts";
 import { PostgresClaims } from "./postgres/alert-claims.ts";
-import { PostgresAudit } from "./postgres/audit.ts";
 import { PostgresDatabase } from "./postgres/database.ts";
 import { importSqlite, type StoreImport } from "./postgres/import.ts";
 import { PostgresKeptValues } from "./postgres/kept-values.ts";
@@ -24,11 +23,9 @@ import { lacksSchema, migrationCount, openPostgres } from "./postgres/migrations
 import { PostgresObjects } from "./postgres/objects.ts";
 import { displayUrl, type StoreLocation, type StoreOptions } from "./postgres/place.ts";
 import { PostgresPrices } from "./postgres/prices.ts";
-import { PostgresRevokedSessions } from "./postgres/revoked-sessions.ts";
 import type { PriceVersions } from "./price-versions.ts";
-import type { RevokedSessions } from "./revoked-sessions.ts";
+import { RevokedSessions } from "./revoked-sessions.ts";
 import { databaseSecret, loadOrCreateSecret } from "./secret.ts";
-import { SqliteAudit } from "./sqlite/audit.ts";
 import { SERVING_CHECKPOINT, SqliteDatabase } from "./sqlite/database.ts";
 import { SqliteKeptValues } from "./sqlite/kept-values.ts";
 import { SqliteKeys } from "./sqlite/keys.ts";
@@ -37,7 +34,6 @@ import { SqliteMaintenance } from "./sqlite/maintenance.ts";
 import { SqliteObjects } from "./sqlite/objects.ts";
 import { SqlitePrices } from "./sqlite/prices.ts";
 import { restoreSqlite } from "./sqlite/restore.ts";
-import { SqliteRevokedSessions } from "./sqlite/revoked-sessions.ts";
 
 /** Connections of the serving thread; one more listens for changes of keys. */
 const CONNECTIONS = 4;
@@ -230,7 +226,7 @@ export function openStores(
     database.close();
   };
   const secret = async () => loadOrCreateSecret(path, warn);
-  const [audit, revokedSessions] = [new SqliteAudit(database), new SqliteRevokedSessions(database)];
+  const [audit, revokedSessions] = [new Audit(database), new RevokedSessions(database)];
   const [prices, keptValues] = [new SqlitePrices(database), new SqliteKeptValues(database)];
   const snapshot = () => undefined;
   return {
@@ -287,7 +283,7 @@ function postgresStores(
     const remembered = keys.snapshot();
     return remembered && { schema: migrationCount(), ...(secretHex && { secret: secretHex }), keys: remembered };
   };
-  const [audit, revokedSessions] = [new PostgresAudit(database), new PostgresRevokedSessions(database)];
+  const [audit, revokedSessions] = [new Audit(database), new RevokedSessions(database)];
   const keptValues = new PostgresKeptValues(database);
   const [prices, claims] = [new PostgresPrices(database), new PostgresClaims(database)];
   return { keys, ledger, owners, prices, audit, revokedSessions, keptValues, claims, secret, snapshot, close };

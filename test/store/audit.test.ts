@@ -1,40 +1,36 @@
 import t from "tap";
-import type { Audit } from "../../src/store/audit.ts";
-import { PostgresAudit } from "../../src/store/postgres/audit.ts";
-import { openPostgres } from "../../src/store/postgres/migrations.ts";
-import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
+import { Audit } from "../../src/store/audit.ts";
+import type { SqlRunner } from "../../src/store/sql-runner.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
-import { placeOf, startPostgres } from "../support/postgres.ts";
+import { openDatabase, startPostgres } from "../support/postgres.ts";
 
-const databases: { close(): Promise<void> }[] = [];
-t.after(async () => {
-  for (const database of databases) await database.close();
-});
 const server = await startPostgres(t);
 
-function trail(where: string, made: () => Promise<Audit>): void {
-  t.test(`${where}: changes are listed newest first, page by page`, async (t) => {
-    const audit = await made();
-    const who = { who: "admin", address: "10.0.0.1" };
-    for (let i = 1; i <= 5; i++)
-      await audit.add({ time: i, ...who, action: "keys.create", subject: `k${i}`, detail: { group: "a" } });
-    const [newest, second] = await audit.list(2);
-    t.match(newest, { id: 5, time: 5, ...who, action: "keys.create", subject: "k5", detail: { group: "a" } });
-    const others = await audit.list(10, second?.id);
-    t.same(
-      others.map(({ subject }) => subject),
-      ["k3", "k2", "k1"],
-    );
-  });
-}
-
-trail("SQLite", async () => {
-  const database = new SqliteDatabase(":memory:");
-  return new SqliteAudit(database);
+t.test("changes are listed newest first, page by page; one that cannot be written is reported", async (t) => {
+  const databases: [string, SqlRunner & { close(): unknown }][] = [["SQLite", new SqliteDatabase(":memory:")]];
+  if (server) databases.push(["PostgreSQL", await openDatabase(t, await server.database(), 3)]);
+  for (const [where, database] of databases)
+    await t.test(where, async (t) => {
+      const audit = new Audit(database);
+      const who = { who: "admin", address: "10.0.0.1" };
+      const entry = (i: number) => ({
+        time: i,
+        ...who,
+        action: "keys.create",
+        subject: `k${i}`,
+        detail: { group: "a" },
+      });
+      for (let i = 1; i <= 5; i++) await audit.add(entry(i));
+      const [newest, second] = await audit.list(2);
+      t.match(newest, { id: 5, ...entry(5) });
+      const others = await audit.list(10, second?.id);
+      t.same(
+        others.map(({ subject }) => subject),
+        ["k3", "k2", "k1"],
+      );
+      await audit.add({ ...entry(6), subject: "a\u0000b", detail: { x: "\u0000" } });
+      t.match(await audit.list(1), [{ detail: { x: /./ } }], "unusual characters");
+      await database.close();
+      await t.rejects(audit.add(entry(7)));
+    });
 });
-if (server)
-  trail("PostgreSQL", async () => {
-    const { database } = await openPostgres(placeOf(await server.database()), 3);
-    databases.push(database);
-    return new PostgresAudit(database);
-  });

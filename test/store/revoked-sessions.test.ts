@@ -1,35 +1,31 @@
 import t from "tap";
-import { openPostgres } from "../../src/store/postgres/migrations.ts";
-import { PostgresRevokedSessions } from "../../src/store/postgres/revoked-sessions.ts";
-import type { RevokedSessions } from "../../src/store/revoked-sessions.ts";
+import { RevokedSessions } from "../../src/store/revoked-sessions.ts";
+import type { SqlRunner } from "../../src/store/sql-runner.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
-import { SqliteRevokedSessions } from "../../src/store/sqlite/revoked-sessions.ts";
-import { placeOf, startPostgres } from "../support/postgres.ts";
+import { openDatabase, startPostgres } from "../support/postgres.ts";
 
-const databases: { close(): Promise<void> }[] = [];
-t.after(async () => {
-  for (const database of databases) await database.close();
-});
 const server = await startPostgres(t);
 
-function ended(where: string, made: () => Promise<RevokedSessions>): void {
-  t.test(`${where}: a session that was ended stays so until its cookie has expired`, async (t) => {
-    const sessions = await made();
-    t.equal(await sessions.has("one"), false);
-    await sessions.add("one", 1000, 500);
-    await sessions.add("one", 1000, 500);
-    t.equal(await sessions.has("one"), true);
-    t.equal(await sessions.has("two"), false);
-    await sessions.add("two", 3000, 2000);
-    t.equal(await sessions.has("one"), false, "its row is not kept forever");
-    t.equal(await sessions.has("two"), true);
-  });
-}
+type Database = SqlRunner & { close(): unknown };
 
-ended("SQLite", async () => new SqliteRevokedSessions(new SqliteDatabase(":memory:")));
-if (server)
-  ended("PostgreSQL", async () => {
-    const { database } = await openPostgres(placeOf(await server.database()), 3);
-    databases.push(database);
-    return new PostgresRevokedSessions(database);
-  });
+t.test("a session that was ended stays so for all processes until its cookie has expired", async (t) => {
+  const file = `${t.testdir()}/gateway.db`;
+  const databases: [string, Database, Database][] = [["SQLite", new SqliteDatabase(file), new SqliteDatabase(file)]];
+  const url = await server?.database();
+  if (url) databases.push(["PostgreSQL", await openDatabase(t, url, 1), await openDatabase(t, url, 1)]);
+  for (const [where, one, other] of databases)
+    await t.test(where, async (t) => {
+      const [sessions, elsewhere] = [new RevokedSessions(one), new RevokedSessions(other)];
+      t.equal(await sessions.has("one"), false);
+      await sessions.add("one", 1000, 500);
+      await sessions.add("one", 1000, 500);
+      t.equal(await elsewhere.has("one"), true);
+      t.equal(await elsewhere.has("two"), false);
+      await sessions.add("two", 3000, 2000);
+      t.equal(await sessions.has("one"), false, "its row is not kept forever");
+      t.equal(await sessions.has("two"), true);
+      await one.close();
+      await t.rejects(sessions.add("three", 1));
+      await other.close();
+    });
+});

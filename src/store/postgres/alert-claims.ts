@@ -1,4 +1,3 @@
-import { sanitizeText } from "../../wire/utf8.ts";
 import { AlertClaims, RESOLVED } from "../alert-claims.ts";
 import type { PostgresDatabase } from "./database.ts";
 
@@ -9,7 +8,7 @@ export class PostgresClaims extends AlertClaims {
   }
 
   override async claim(subject: string, state: string, timeout: number, ordered: boolean): Promise<boolean> {
-    const rows = await this.database.query(CLAIM, sanitizeText(subject), sanitizeText(state), ordered ? 1 : 0, timeout);
+    const rows = await this.database.query(CLAIM, subject, state, ordered ? 1 : 0, timeout);
     return rows.length > 0;
   }
 

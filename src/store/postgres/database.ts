@@ -2,6 +2,7 @@ import { checkServerIdentity } from "node:tls";
 import type postgres from "postgres";
 import { FileError, StoreUnavailableError, thrownMessage } from "../../core/errors.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import { sanitizeText } from "../../wire/utf8.ts";
 import { optionalPackage } from "../optional-package.ts";
 import { displayUrl, type PostgresSettings, type PostgresTls } from "./place.ts";
 
@@ -24,7 +25,7 @@ const IDLE = 30_000;
 export type PostgresValue = string | number | null;
 export type PostgresRow = Record<string, unknown>;
 
-/** Runs one query, with `?` for values; texts are prepared, so there should be few different ones. */
+/** Runs one query, with `?` for values, whose texts need not be storable; texts are prepared, so there should be few different ones. */
 export type PostgresQuery = (text: string, ...values: readonly PostgresValue[]) => Promise<PostgresRow[]>;
 
 /** Queries of one transaction; `script` runs several statements, like a file of them. */
@@ -269,11 +270,15 @@ export const numberPlaceholders = (text: string): string =>
 
 const numberedTexts = new Map<string, string>();
 
+/** Returns the value as PostgreSQL can store it: not all texts of a plugin or client can be. */
+export const sanitizeValue = <Value>(value: Value): Value | string =>
+  typeof value === "string" ? sanitizeText(value) : value;
+
 /** @param check throws when no further query is allowed */
 function queryOn(sql: postgres.Sql, check: () => void = () => {}): PostgresTransaction {
   const ask: PostgresQuery = async (text, ...values) => {
     check();
-    return sql.unsafe(numberPlaceholders(text), [...values], { prepare: true });
+    return sql.unsafe(numberPlaceholders(text), values.map(sanitizeValue), { prepare: true });
   };
   const script = async (text: string) => {
     check();

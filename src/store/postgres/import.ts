@@ -2,11 +2,10 @@ import { existsSync } from "node:fs";
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite";
 import { FileError } from "../../core/errors.ts";
 import { sanitizeText } from "../../wire/utf8.ts";
-import type { Author } from "../audit.ts";
+import { Audit, type Author } from "../audit.ts";
 import type { ProgressListener } from "../maintenance.ts";
 import { readSecret } from "../secret.ts";
 import { lockStore } from "../sqlite/restore.ts";
-import { PostgresAudit } from "./audit.ts";
 import { type PostgresQuery, type PostgresTransaction, SCHEMA } from "./database.ts";
 import { openPostgres } from "./migrations.ts";
 import { createPartition, partitionOf } from "./partitions.ts";
@@ -58,7 +57,7 @@ export async function importSqlite(
     try {
       const rows = await database.transaction(async (ask) => {
         await claimEmptyTables(ask);
-        const audit = new PostgresAudit({ query: ask });
+        const audit = new Audit({ query: ask });
         const earlier = await audit.list(2 ** 31 - 1);
         for (const table of FILLED_AT_START) await ask(`delete from ${table}`);
         const rows = await copyTables(source, ask, progress);

@@ -1,4 +1,3 @@
-import { sanitizeText } from "../../wire/utf8.ts";
 import { KeptValues } from "../kept-values.ts";
 import type { PostgresDatabase } from "./database.ts";
 
@@ -9,7 +8,7 @@ export class PostgresKeptValues extends KeptValues {
   }
 
   override async get(space: string, name: string): Promise<Buffer | undefined> {
-    const [row] = await this.database.query(SELECT, sanitizeText(space), sanitizeText(name), Date.now());
+    const [row] = await this.database.query(SELECT, space, name, Date.now());
     return row && Buffer.from(String(row["value"]), "base64");
   }
 
@@ -20,13 +19,12 @@ export class PostgresKeptValues extends KeptValues {
     until: number,
     now: number,
   ): Promise<void> {
-    const given = [sanitizeText(space), sanitizeText(name), now, until, value.length, value.toString("base64")];
-    await this.database.query(INSERT, ...given);
+    await this.database.query(INSERT, space, name, now, until, value.length, value.toString("base64"));
   }
 
   protected override async prune(space: string, bytes: number, now: number): Promise<void> {
     await this.database.query("delete from kept_value where until <= ?::bigint", now);
-    await this.database.query(OLDEST, sanitizeText(space), sanitizeText(space), bytes);
+    await this.database.query(OLDEST, space, space, bytes);
   }
 }
 

@@ -1,5 +1,4 @@
 import type { MaybePromise } from "../../core/plugin.ts";
-import { sanitizeText } from "../../wire/utf8.ts";
 import {
   CachedKeys,
   DISABLE_GROUP,
@@ -255,8 +254,7 @@ export class PostgresKeys extends CachedKeys {
   /** @throws GatewayError invalid_field for a name that is invalid or taken */
   private async checkFree(ask: PostgresQuery, name: string): Promise<void> {
     this.checkName(name);
-    const clean = sanitizeText(name);
-    if ((await ask(NAMED, clean, clean)).length > 0) throw nameTaken(name);
+    if ((await ask(NAMED, name, name)).length > 0) throw nameTaken(name);
   }
 
   /**
@@ -357,10 +355,9 @@ const SELECT = "select * from key where id = any(string_to_array(?::text, ','))"
 
 /** Finds a key by id, even if revoked, or by its current name. */
 async function findStored(ask: PostgresQuery, idOrName: string): Promise<KeyRecord | undefined> {
-  const clean = sanitizeText(idOrName);
   const [row] = await ask(
     "select * from key where id = ?::text or (name = ?::text and revoked is null) order by id = ?::text desc limit 1",
-    ...[clean, clean, clean],
+    ...[idOrName, idOrName, idOrName],
   );
   return row && rowToKeyRecord(row);
 }

@@ -15,7 +15,13 @@ import {
 } from "../ledger-sql.ts";
 import { DAY, HOUR, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
-import { type PostgresDatabase, type PostgresQuery, type PostgresRow, postgresCode } from "./database.ts";
+import {
+  type PostgresDatabase,
+  type PostgresQuery,
+  type PostgresRow,
+  postgresCode,
+  sanitizeValue,
+} from "./database.ts";
 import { PostgresDictionary } from "./dictionary.ts";
 import { Partitions, partitionOf, postgresPrunedBefore } from "./partitions.ts";
 
@@ -146,7 +152,7 @@ export class PostgresLedger extends SqlLedger {
 
   protected override async queryRows({ text, values }: SqlQuery): Promise<readonly PostgresRow[]> {
     await this.database.query(PROBE);
-    return this.database.runLong(QUERY_TIMEOUT, (ask) => ask(text, ...values.map(clean)));
+    return this.database.runLong(QUERY_TIMEOUT, (ask) => ask(text, ...values));
   }
 
   /** Not during an outage: the query would wait for each attempt. */
@@ -255,15 +261,15 @@ export class PostgresLedger extends SqlLedger {
     // Not in the transaction of the rows: a number that is rolled back would stay cached here.
     const kinds = await this.kinds.numbersFor(
       this.database.query,
-      rows.map(({ kind }) => kind.map(clean)),
+      rows.map(({ kind }) => kind.map(sanitizeValue)),
     );
     const holders = await this.holders.numbersFor(
       this.database.query,
-      rows.map(({ attribution: holder = NO_HOLDER }) => holder.map(clean)),
+      rows.map(({ attribution: holder = NO_HOLDER }) => holder.map(sanitizeValue)),
     );
     const given = rows.map(({ values }, i) => {
       const row: Record<string, unknown> = { kind: kinds[i], holder: holders[i] };
-      for (const [at, name] of USAGE_COLUMNS.entries()) row[name] = clean(values[at]);
+      for (const [at, name] of USAGE_COLUMNS.entries()) row[name] = sanitizeValue(values[at]);
       return row;
     });
     const ends = [...journals].map(([name, inserted]) => ({ name, ...inserted }));
@@ -314,8 +320,6 @@ function distinct(rows: readonly UsageRow[]): UsageRow[] {
   }
   return [...found.values()];
 }
-
-const clean = <Value>(value: Value): Value | string => (typeof value === "string" ? sanitizeText(value) : value);
 
 /**
  * Locks how far journals have been inserted, and returns it. It also locks `usage_pruned`: what is not deleted by now stays until

@@ -1,6 +1,6 @@
+import { Audit } from "../audit.ts";
 import { describeDifferingSums } from "../differing-sums.ts";
 import { Maintenance, type MigrationNumbers, type ProgressListener } from "../maintenance.ts";
-import { PostgresAudit } from "./audit.ts";
 import { type PostgresDatabase, SCHEMA } from "./database.ts";
 import { openPostgres } from "./migrations.ts";
 import { postgresPrunedBefore, prunePostgres } from "./partitions.ts";
@@ -38,8 +38,8 @@ export class PostgresMaintenance extends Maintenance {
     return prunePostgres(this.database, before);
   }
 
-  override get audit(): PostgresAudit {
-    return new PostgresAudit(this.database);
+  override get audit(): Audit {
+    return new Audit(this.database);
   }
 
   override close(): Promise<void> {

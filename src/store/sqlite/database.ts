@@ -2,8 +2,10 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } f
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Cell } from "../ledger-row.ts";
 import type { MigrationNumbers } from "../maintenance.ts";
 import { sleepSync } from "../sleep-sync.ts";
+import type { SqlRunner } from "../sql-runner.ts";
 import { BUSY, BUSY_TIMEOUT, sqliteCode, toWriteError, unusableStoreError } from "./errors.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
@@ -25,7 +27,7 @@ export const SERVING_CHECKPOINT = 4000;
  * One SQLite file, shared by keys and ledger. WAL with `synchronous=normal`, unless `durable`: commits survive the death of the
  * process, and a power cut loses at most the last commits, never the file.
  */
-export class SqliteDatabase {
+export class SqliteDatabase implements SqlRunner {
   /** Increases with every change of keys through this connection, which SQLite's own data_version does not count. */
   keyChanges = 0;
   private readonly sqlite: DatabaseSync;
@@ -87,6 +89,11 @@ export class SqliteDatabase {
 
   prepare(sql: string): StatementSync {
     return this.sqlite.prepare(sql);
+  }
+
+  /** Waits, without blocking, while another process writes. */
+  async query(text: string, ...values: readonly Cell[]): Promise<Record<string, unknown>[]> {
+    return this.retryWhileBusy(() => this.prepare(text).all(...values));
   }
 
   /** Runs `work` in one write transaction: all of it is committed or, when it throws, nothing. Never waits long. */

@@ -2,11 +2,11 @@ import { chmodSync, copyFileSync, existsSync, renameSync, statSync, writeFileSyn
 import { dirname } from "node:path";
 import { backup as copy, DatabaseSync } from "node:sqlite";
 import { fileProblem } from "../../core/file-problem.ts";
+import { Audit } from "../audit.ts";
 import { describeDifferingSums } from "../differing-sums.ts";
 import { hasWaitingRows, journalFolder, listJournals } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import { Maintenance, type MigrationNumbers, type ProgressListener } from "../maintenance.ts";
-import { SqliteAudit } from "./audit.ts";
 import { SqliteDatabase } from "./database.ts";
 import { fullDiskError } from "./errors.ts";
 import { importJournals } from "./import-journals.ts";
@@ -90,8 +90,8 @@ export class SqliteMaintenance extends Maintenance {
     return listJournals(journalFolder(this.path)).some(hasWaitingRows);
   }
 
-  override get audit(): SqliteAudit {
-    return new SqliteAudit(this.database);
+  override get audit(): Audit {
+    return new Audit(this.database);
   }
 
   override close(): void {

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { AUDIT_COLUMNS, type AuditEntry, auditValues } from "../audit.ts";
+import { AUDIT_COLUMNS, type AuditEntry, auditValues, INSERT_ENTRY } from "../audit.ts";
 
 /** Changes of keys and groups that are listed one by one. */
 const MAX_LISTED = 10;
@@ -97,7 +97,7 @@ export const joinChanges = (changes: readonly string[]): string =>
  * secret, because the old one may be known to others; and the audit trail only grows. Adds the entry of the restore itself.
  */
 export function keepAfterRestore(store: DatabaseSync | undefined, backup: DatabaseSync, restored: AuditEntry): void {
-  const add = backup.prepare(`insert into audit (${AUDIT_COLUMNS}) values (?, ?, ?, ?, ?, ?)`);
+  const add = backup.prepare(INSERT_ENTRY);
   backup.exec("begin immediate");
   if (store) {
     keepKeyChanges(store, backup);
