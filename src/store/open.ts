@@ -7,7 +7,7 @@ import type { CachedKeys } from "./cached-keys.ts";
 import { journalFolder } from "./journal/files.ts";
 import { JournaledLedger } from "./journal/journaled-ledger.ts";
 import { JournaledOwners } from "./journal/journaled-owners.ts";
-import type { KeptValues } from "./kept-values.ts";
+import { KeptValues } from "./kept-values.ts";
 import type { FileKey } from "./key-rows.ts";
 import type { Ledger, LedgerWarn } from "./ledger.ts";
 import type { Maintenance, RestoreOptions, RestoreResult } from "./maintenance.ts";
@@ -16,7 +16,6 @@ import type { Owners } from "./owners.ts";
 import { PostgresClaims } from "./postgres/alert-claims.ts";
 import { PostgresDatabase } from "./postgres/database.ts";
 import { importSqlite, type StoreImport } from "./postgres/import.ts";
-import { PostgresKeptValues } from "./postgres/kept-values.ts";
 import { type KeySnapshot, PostgresKeys } from "./postgres/keys.ts";
 import { copyInstructions, PostgresMaintenance } from "./postgres/maintenance.ts";
 import { lacksSchema, migrationCount, openPostgres } from "./postgres/migrations.ts";
@@ -27,7 +26,6 @@ import type { PriceVersions } from "./price-versions.ts";
 import { RevokedSessions } from "./revoked-sessions.ts";
 import { databaseSecret, loadOrCreateSecret } from "./secret.ts";
 import { SERVING_CHECKPOINT, SqliteDatabase } from "./sqlite/database.ts";
-import { SqliteKeptValues } from "./sqlite/kept-values.ts";
 import { SqliteKeys } from "./sqlite/keys.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
 import { SqliteMaintenance } from "./sqlite/maintenance.ts";
@@ -227,7 +225,7 @@ export function openStores(
   };
   const secret = async () => loadOrCreateSecret(path, warn);
   const [audit, revokedSessions] = [new Audit(database), new RevokedSessions(database)];
-  const [prices, keptValues] = [new SqlitePrices(database), new SqliteKeptValues(database)];
+  const [prices, keptValues] = [new SqlitePrices(database), new KeptValues(database)];
   const snapshot = () => undefined;
   return {
     keys,
@@ -284,7 +282,7 @@ function postgresStores(
     return remembered && { schema: migrationCount(), ...(secretHex && { secret: secretHex }), keys: remembered };
   };
   const [audit, revokedSessions] = [new Audit(database), new RevokedSessions(database)];
-  const keptValues = new PostgresKeptValues(database);
+  const keptValues = new KeptValues(database);
   const [prices, claims] = [new PostgresPrices(database), new PostgresClaims(database)];
   return { keys, ledger, owners, prices, audit, revokedSessions, keptValues, claims, secret, snapshot, close };
 }

@@ -1,7 +1,7 @@
 import t from "tap";
 import { AlertClaims } from "../../src/store/alert-claims.ts";
+import { KeptValues } from "../../src/store/kept-values.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
-import { SqliteKeptValues } from "../../src/store/sqlite/kept-values.ts";
 
 t.test("a store for one gateway always grants the claim", async (t) => {
   const claims = new AlertClaims();
@@ -12,7 +12,7 @@ t.test("a store for one gateway always grants the claim", async (t) => {
 t.test("alerts that have not ended are remembered over a restart", async (t) => {
   const database = new SqliteDatabase(":memory:");
   t.teardown(() => database.close());
-  const restarted = () => new AlertClaims(new SqliteKeptValues(database));
+  const restarted = () => new AlertClaims(new KeptValues(database));
   for (const [subject, state] of [
     ["ledger", "waiting"],
     ["target a:b", "bad"],

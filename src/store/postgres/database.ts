@@ -4,6 +4,7 @@ import { FileError, StoreUnavailableError, thrownMessage } from "../../core/erro
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { sanitizeText } from "../../wire/utf8.ts";
 import { optionalPackage } from "../optional-package.ts";
+import type { SqlRunner, SqlValue } from "../sql-runner.ts";
 import { displayUrl, type PostgresSettings, type PostgresTls } from "./place.ts";
 
 /** The schema of our tables; a database may contain others too. */
@@ -22,11 +23,10 @@ const LONG_CONNECTIONS = 2;
 /** Milliseconds after which the server aborts an idle transaction of ours, as it may block others. */
 const IDLE = 30_000;
 
-export type PostgresValue = string | number | null;
 export type PostgresRow = Record<string, unknown>;
 
 /** Runs one query, with `?` for values, whose texts need not be storable; texts are prepared, so there should be few different ones. */
-export type PostgresQuery = (text: string, ...values: readonly PostgresValue[]) => Promise<PostgresRow[]>;
+export type PostgresQuery = (text: string, ...values: readonly SqlValue[]) => Promise<PostgresRow[]>;
 
 /** Queries of one transaction; `script` runs several statements, like a file of them. */
 export type PostgresTransaction = PostgresQuery & { script(text: string): Promise<void> };
@@ -41,7 +41,7 @@ interface PostgresPools {
  * Connections to one database. They are opened on demand, and again after a loss. Every query has a deadline: if it is missed,
  * all connections are replaced, as the network may be dropping their packets.
  */
-export class PostgresDatabase {
+export class PostgresDatabase implements SqlRunner {
   private pools: PostgresPools;
   /** The connection for transactions, one after the other, and whether it was lost since the last one began. */
   private transactionConnection: { sql: postgres.Sql; lost: boolean } | undefined;

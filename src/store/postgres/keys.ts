@@ -20,7 +20,8 @@ import {
   successorOf,
 } from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
-import type { PostgresDatabase, PostgresQuery, PostgresRow, PostgresValue } from "./database.ts";
+import type { SqlValue } from "../sql-runner.ts";
+import type { PostgresDatabase, PostgresQuery, PostgresRow } from "./database.ts";
 
 /** The channel on which the database announces changes of keys. */
 const CHANNEL = "model_gateway_keys";
@@ -208,7 +209,7 @@ export class PostgresKeys extends CachedKeys {
     });
   }
 
-  private async changeGroup(text: string, ...values: readonly PostgresValue[]): Promise<void> {
+  private async changeGroup(text: string, ...values: readonly SqlValue[]): Promise<void> {
     await this.database.query(text, ...values);
     if (this.timer) await this.poll();
   }

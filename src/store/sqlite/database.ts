@@ -2,10 +2,9 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } f
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Cell } from "../ledger-row.ts";
 import type { MigrationNumbers } from "../maintenance.ts";
 import { sleepSync } from "../sleep-sync.ts";
-import type { SqlRunner } from "../sql-runner.ts";
+import type { SqlRunner, SqlValue } from "../sql-runner.ts";
 import { BUSY, BUSY_TIMEOUT, sqliteCode, toWriteError, unusableStoreError } from "./errors.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
@@ -31,6 +30,7 @@ export class SqliteDatabase implements SqlRunner {
   /** Increases with every change of keys through this connection, which SQLite's own data_version does not count. */
   keyChanges = 0;
   private readonly sqlite: DatabaseSync;
+  private readonly statements = new Map<string, StatementSync>();
   /** What ordinary commits wait for: `normal`, nothing; `full`, the disk. */
   private readonly synchronous: "normal" | "full";
   /** The inode of the open file, in case its name is reused; undefined in memory. */
@@ -92,8 +92,9 @@ export class SqliteDatabase implements SqlRunner {
   }
 
   /** Waits, without blocking, while another process writes. */
-  async query(text: string, ...values: readonly Cell[]): Promise<Record<string, unknown>[]> {
-    return this.retryWhileBusy(() => this.prepare(text).all(...values));
+  async query(text: string, ...values: readonly SqlValue[]): Promise<Record<string, unknown>[]> {
+    const statement = this.statements.getOrInsertComputed(text, () => this.prepare(text));
+    return this.retryWhileBusy(() => statement.all(...values));
   }
 
   /** Runs `work` in one write transaction: all of it is committed or, when it throws, nothing. Never waits long. */
