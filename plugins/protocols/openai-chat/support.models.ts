@@ -8,7 +8,7 @@ import { isOpenaiModel } from "../openai/request.encode.ts";
 import { SEARCH_MODEL } from "./usage.ts";
 
 /** The part of a request's target that decides. */
-type NamedModel = Pick<EncodeContext, "model" | "facts">;
+type NamedModel = Pick<EncodeContext, "model" | "facts" | "url">;
 
 /** Reports whether a model takes tools of free text: OpenAI's do, and other vendors that serve them know only functions. [S, D] */
 export const takesFreeText = ({ model }: NamedModel): boolean => /^gpt-(?:[5-9]|\d\d)/.test(model);

@@ -65,17 +65,26 @@ const REASONS_BY_DEFAULT = /(?:^|\/)gpt-(?:5[.-][6-9]|[6-9])/;
 /** Models known by their names not to reason, whoever serves them. [D] */
 const NEVER_REASONS = /(?:^|[/:])(?:chat)?gpt-(?:3|4|audio)/;
 
-type TargetModel = Pick<EncodeContext, "model" | "facts">;
+type TargetModel = Pick<EncodeContext, "model" | "facts" | "url">;
 
 /** OpenAI's models, also in names of deployments and of other vendors that serve them; those that it gave away are served by others. */
 const OPENAI_MODEL = /(?:^|[/_.-])(?:chat)?gpt(?!-?oss)|(?:^|\/)(?:o[1-9](?:-|$)|codex-)/i;
 
+/** Azure, where operators name deployments as they like; and names of other vendors' models that it serves too. */
+const AZURE_HOST = /\.(?:openai|cognitiveservices|services\.ai)\.azure\.com$/;
+const OTHER_AZURE_MODEL =
+  /deepseek|grok|llama|(?:mi(?:ni)?s|mix|codes|devs|magis)tral|phi|cohere|command|kimi|qwen|jamba|oss/i;
+
 /**
- * Reports whether a model is OpenAI's: by its name; because its provider takes cache marks, as OpenAI does; or because
- * it takes no sampling settings, which of all models of Chat only OpenAI's do not. Others often refuse what only OpenAI has. [D]
+ * Reports whether a model is OpenAI's: by its name; because its provider takes cache marks, as OpenAI does; because
+ * it takes no sampling settings, which of all models of Chat only OpenAI's do not; or as a deployment at Azure that has no other
+ * vendor's name. Others often refuse what only OpenAI has. [D]
  */
-export const isOpenaiModel = ({ model, facts: { sampling, cache_marks } }: TargetModel): boolean =>
-  sampling === false || cache_marks === true || OPENAI_MODEL.test(model);
+export const isOpenaiModel = ({ model, facts: { sampling, cache_marks }, url }: TargetModel): boolean =>
+  sampling === false ||
+  cache_marks === true ||
+  OPENAI_MODEL.test(model) ||
+  (url !== undefined && AZURE_HOST.test(url.hostname) && !OTHER_AZURE_MODEL.test(model));
 
 /** Reports whether a model may reason: whether nothing says that it does not. */
 export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel): boolean =>

@@ -6,6 +6,7 @@ import {
   errorResultText,
   fitLabel,
   fitName,
+  isOpenaiModel,
   mayReason,
   promptCacheOptions,
   strictOf,
@@ -139,3 +140,15 @@ t.test(
     t.same(sent("minimal", "another", "openai-chat"), ["minimal", 0], "the vendor decides on it");
   },
 );
+
+t.test("a deployment at Azure is a model of OpenAI's, unless it has another vendor's name", async (t) => {
+  for (const host of ["us.openai.azure.com", "us.services.ai.azure.com", "us.cognitiveservices.azure.com"]) {
+    const url = new URL(`https://${host}/openai/v1`);
+    const isOpenais = (model: string) => isOpenaiModel({ model, facts: {}, url });
+    for (const model of ["prod-chat", "team-a", "gpt-5.6"]) t.ok(isOpenais(model), model);
+    for (const model of ["DeepSeek-V4", "grok-4", "Llama-4-Maverick", "mistral-large", "Ministral-3B", "Phi-4"])
+      t.notOk(isOpenais(model), model);
+  }
+  const elsewhere = new URL("https://llm.example.com/v1");
+  t.notOk(isOpenaiModel({ model: "prod-chat", facts: {}, url: elsewhere }));
+});
