@@ -14,7 +14,7 @@ import { PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
 import type { UpstreamAnswer } from "./upstream/received-answer.ts";
 
-type PassParts = ExchangeParts & Pick<Generation, "limits" | "bodies">;
+type PassParts = ExchangeParts & Pick<Generation, "limits" | "bodies" | "config">;
 
 /**
  * Runs a request on a passthrough path (`pass` in gateway.yaml): bodies are not parsed, and only the phases access, send and done
@@ -73,6 +73,7 @@ async function forwardUnparsed(
   settle: () => void,
 ): Promise<void> {
   const { proxy, redactor, objects, limits: pace, upstreams } = parts;
+  const { stalled } = parts.config.connections;
   const attempt = path.createAttempt(exchange, below);
   const memory = openBodyAccount(exchange, parts, pace.maxBytes, (error) => passing.preempt(error));
   const passing = path.objects(exchange, below, objects, pace.maxBytes, memory);
@@ -95,7 +96,7 @@ async function forwardUnparsed(
   upstreams.persist();
   try {
     reply.sendContinue();
-    await proxy.pass({ ...outgoing, pace }, reply, meter);
+    await proxy.pass({ ...outgoing, pace, stalled }, reply, meter);
   } catch (thrown) {
     attempt.error = GatewayError.from(thrown);
     if (attempt.error.code === "upstream_unreachable") attempt.sent = false;

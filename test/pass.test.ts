@@ -1,11 +1,21 @@
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import t from "tap";
+import t, { type Test } from "tap";
+import type { Gateway } from "../src/gateway.ts";
 import { asking, KEY, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
 import { until } from "./support/until.ts";
 import { httpUpstream } from "./support/upstream.ts";
+
+/** Lets a gateway accept connections at a Unix socket too. Returns its file. */
+async function acceptAt(t: Test, gateway: Gateway, folder: string): Promise<string> {
+  const file = join(folder, "socket");
+  const server = createServer((socket) => gateway.accept(socket)).listen(file);
+  t.teardown(() => server.close());
+  await once(server, "listening");
+  return file;
+}
 
 const PLUGIN = `
 export default class Watch {
@@ -179,6 +189,7 @@ paths: { "/v1/*": { pass: a, use: [auth], open: true } }
     t.match(ended()?.fields, { outcome: "upstream_error" });
   },
 );
+
 t.test("a stored answer that is fetched counts once, on whatever path it was made and is fetched", async (t) => {
   let made = { id: "resp_1", background: false };
   const upstream = await httpUpstream((_, response) => {
@@ -213,4 +224,36 @@ paths: { "/a/*": { pass: a } }
   for (const fetched of ["/v1/responses/resp_2", "/a/responses/resp_2"]) await request("GET", fetched);
   await gateway.stores.ledger.flush();
   t.match(await gateway.stores.ledger.sums({ by: [] }), [{ tokensIn: tokensIn + 50 }], "made in the background");
+});
+
+t.test("a client that does not read the end of a response is disconnected", async (t) => {
+  const upstream = await httpUpstream(
+    ({ url }, response) => void response.end(Buffer.alloc(Number(url.split("/").at(-1)))),
+  );
+  t.teardown(() => upstream.close());
+  const { gateway, log, folder } = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], timeouts: { idle: 500ms } } }
+models: { m: { targets: [a:m] } }
+connections: { stalled: 200ms }
+paths: { "/v1/*": { pass: a, use: [auth], open: true } }
+`,
+  );
+  // A Unix socket takes the same number of bytes each time.
+  const file = await acceptAt(t, gateway, folder);
+  const ask = (size: number) => {
+    const client = connect(file)
+      .on("error", () => {})
+      .pause();
+    t.teardown(() => client.destroy());
+    client.write(`GET /v1/${size} HTTP/1.1\r\nhost: x\r\nx-api-key: ${KEY}\r\n\r\n`);
+  };
+  ask(1 << 20);
+  const ended = () => log.lines.find(({ message }) => message === "exchange");
+  await until(() => ended() !== undefined, "its end");
+  const taken = Number(ended()?.fields["bytes"]);
+  // Some of these end at the provider before all of their bytes have room in the system.
+  for (let less = 0; less <= 100; less += 5) ask(taken - less * 1024);
+  await until(() => gateway.exchanges.length > 0, "the requests");
+  await until(() => gateway.exchanges.length === 0, "the ends of all");
 });

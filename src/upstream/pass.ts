@@ -38,6 +38,8 @@ export interface OutgoingPass {
   readonly timeouts: Timeouts;
   /** The slowest rate at which the client may send its body. */
   readonly pace?: BodyRateLimits;
+  /** Milliseconds for which the client may read nothing of a response that has ended; undefined: no limit. */
+  readonly stalled?: number;
   /** The proxy in front of the provider. A proxy that takes requests in absolute-form may answer in the provider's place. */
   readonly proxy?: HttpProxy | undefined;
 }
@@ -359,9 +361,15 @@ export class PassThroughRequest implements ActiveResponse {
 
   /** Reports once that the whole response has arrived. */
   private notifyEnd(): void {
-    if (this.endNotified || this.error || this.response.destroyed) return;
+    const { response, outgoing } = this;
+    if (this.endNotified || this.error || response.destroyed) return;
     this.endNotified = true;
     this.observer.onResponseEnd();
+    // From here on nothing is heard of the provider that could end the wait for the client.
+    if (outgoing.stalled === undefined) return;
+    response.setTimeout(outgoing.stalled, () => this.fail(new GatewayError("client_gone")));
+    // Runs before node's own listener, which sets the keep-alive timeout.
+    response.prependOnceListener("finish", () => response.setTimeout(0));
   }
 
   /** Called before a stream's terminal event is written. */
