@@ -160,8 +160,9 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
 
   private finish(rest: readonly Frame[]): void {
     try {
-      const pieces = rest.length > 0 ? this.passFrames(rest) : [];
-      pieces.push(...this.passEnd(pieces));
+      const before = rest.length > 0 ? this.passFrames(rest) : [];
+      // A stage that has collected the response may return hundreds of thousands of frames: too many for arguments.
+      const pieces = [...before, ...this.passEnd(before)];
       this.writer.setLength(pieces.reduce((sum, { length }) => sum + length, this.exchange.written));
       this.write(pieces);
       if (this.exchange.aborted) throw new GatewayError("client_gone");

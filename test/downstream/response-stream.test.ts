@@ -208,6 +208,16 @@ t.test("a stage may add frames at the end, which later stages see", async (t) =>
   t.same(upstream.settled, ["done"]);
 });
 
+t.test("a stage may return very many frames at the end, which it has collected", async (t) => {
+  const collected = Array.from({ length: 200_000 }, (_, i) => frame(`${i}`));
+  const collecting: Stage = ({ kind }) => (kind === "end" ? collected : []);
+  const { flow, output, seen } = flowing([collecting]);
+  flow.chunk(event("1"));
+  flow.end();
+  t.same(seen.settled, ["done"]);
+  t.equal(output.writes.flat().length, collected.length);
+});
+
 t.test("chunks of a response that is no stream pass the stages as they arrive", async (t) => {
   const { flow, output } = flowing(
     [(each) => (each.kind === "piece" ? new Frame("piece", Buffer.from(each.bytes.toString().toUpperCase())) : each)],
