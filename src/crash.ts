@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { thrownStack } from "./core/errors.ts";
+import { thrownStack, thrownText } from "./core/errors.ts";
 import type { Log } from "./core/log.ts";
 import { replaceSecrets } from "./core/replace-secrets.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
@@ -32,7 +32,7 @@ export function stopAfterCrash(gateway: CrashableGateway, log: Log, leave: () =>
     if (crashes > 1) return;
     gateway
       .fail()
-      .catch((error) => log.error({ cause: String(error) }, "could not be closed"))
+      .catch((error) => log.error({ cause: thrownText(error) }, "could not be closed"))
       .finally(leave);
   });
 }

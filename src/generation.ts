@@ -12,6 +12,7 @@ import { Admission } from "./core/admission.ts";
 import type { BufferLimits, BufferMemory } from "./core/buffer-memory.ts";
 import { Calendar } from "./core/calendar.ts";
 import type { Caller } from "./core/caller.ts";
+import { thrownText } from "./core/errors.ts";
 import type { LogField } from "./core/exchange-log.ts";
 import { Levels, type LimitLevel } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
@@ -391,7 +392,7 @@ async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
     try {
       await endInTime(CLOSE_TIMEOUT, close(), () => new Error(`not closed after ${CLOSE_TIMEOUT / 1000} s`));
     } catch (thrown) {
-      log.error({ part: name, cause: String(thrown) }, "could not be closed");
+      log.error({ part: name, cause: thrownText(thrown) }, "could not be closed");
     }
   }
 }

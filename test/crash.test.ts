@@ -88,6 +88,7 @@ import { stopAfterCrash } from "${ROOT}src/crash.ts";
 const say = (line) => process.stdout.write(line + "\\n");
 const fail = async () => {
   setTimeout(() => { throw new Error("again"); }, 1);
+  setTimeout(() => { throw Object.create(null); }, 20);
   await new Promise((go) => setTimeout(go, 100));
   say("ended");
 };
@@ -101,7 +102,7 @@ t.test("an unhandled rejection does the same, and further errors are logged and 
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (more: string) => (said += more));
   t.equal((await once(child, "close"))[0], 1);
-  t.equal(said, "log Error: nobody looks\nlog Error: again\nended\n");
+  t.equal(said, "log Error: nobody looks\nlog Error: again\nlog a value of type object without a text\nended\n");
 });
 
 t.test("a stack belongs to the plugin whose file, folder or package occurs first", async (t) => {

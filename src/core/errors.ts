@@ -441,9 +441,19 @@ export class StoreUnavailableError extends Error {
   }
 }
 
+/** Returns the text of what was thrown, of whatever kind: an object may have none. */
+export function thrownText(thrown: unknown): string {
+  try {
+    return String(thrown);
+  } catch {
+    return `a value of type ${typeof thrown} without a text`;
+  }
+}
+
 /** Returns the message of what was thrown, which may be no error. */
-export const thrownMessage = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
+export const thrownMessage = (thrown: unknown): string =>
+  thrown instanceof Error ? thrown.message : thrownText(thrown);
 
 /** Returns the stack of what was thrown, for the log; the text of what is no error. */
 export const thrownStack = (thrown: unknown): string =>
-  thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+  thrown instanceof Error ? (thrown.stack ?? thrown.message) : thrownText(thrown);

@@ -1,4 +1,4 @@
-import type { GatewayError } from "./errors.ts";
+import { type GatewayError, thrownMessage, thrownStack } from "./errors.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Log } from "./log.ts";
 import { Marketplace } from "./marketplace.ts";
@@ -125,6 +125,5 @@ function errorFields(error: GatewayError, { redactor, maskOptions }: ExchangeLog
 /** Returns the cause of an error, for the log only: it is never sent to the client. A client's mistake needs no stack. */
 function causeOf({ cause, status }: GatewayError): string | undefined {
   if (cause === undefined) return undefined;
-  if (!(cause instanceof Error)) return shorten(String(cause), MAX_CAUSE_LENGTH);
-  return shorten((status < 500 ? undefined : cause.stack) ?? cause.message, MAX_CAUSE_LENGTH);
+  return shorten(status < 500 ? thrownMessage(cause) : thrownStack(cause), MAX_CAUSE_LENGTH);
 }

@@ -149,7 +149,7 @@ function thrownProblem(loaded: LoadedPlugin, what: string, thrown: unknown): Plu
   const { file, Class, secrets = new Map() } = loaded;
   const error = thrown instanceof Error ? thrown : undefined;
   // Driver errors repeat addresses with their passwords, also in a normalized spelling.
-  const reason = new Redactor(secrets.keys()).text(replaceSecrets(error?.message ?? String(thrown), secrets));
+  const reason = new Redactor(secrets.keys()).text(replaceSecrets(thrownMessage(thrown), secrets));
   const message = `${what} class ${classLabel(Class)} threw: ${reason}${remedy(loaded)}`;
   // Finds the first stack frame in the plugin's own file.
   for (const line of error?.stack?.split("\n") ?? []) {

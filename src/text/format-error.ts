@@ -1,5 +1,5 @@
 import { ConfigError, displayPath, type Problem } from "../config/problems.ts";
-import { FileError, StoreUnavailableError } from "../core/errors.ts";
+import { FileError, StoreUnavailableError, thrownText } from "../core/errors.ts";
 import { PluginError, type PluginProblem } from "../loader/problems.ts";
 
 /** A wrong command line: reported with the verb's usage line, exit code 2. */
@@ -36,7 +36,7 @@ export function formatError(thrown: unknown): string {
   const foreseen = [ConfigError, PluginError, FileError, StoreUnavailableError, FormattedError].some(
     (kind) => thrown instanceof kind,
   );
-  return foreseen ? error.message : (error.stack ?? String(thrown));
+  return foreseen ? error.message : (error.stack ?? thrownText(thrown));
 }
 
 /** Returns the problems of gateway.yaml or its plugins, each with its position; undefined: the error is of another kind. */

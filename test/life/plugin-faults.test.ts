@@ -174,6 +174,35 @@ chains: { llm: [sse, auth, unsendable, models, rewrite, usage] }
       }
 });
 
+t.test("what a plugin throws may be anything, in any phase", async (t) => {
+  const { port, log } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { odd: { from: ./odd.ts } }
+chains: { llm: [sse, auth, odd, models, rewrite, usage] }
+`,
+    {
+      "odd.ts": `const phase = (name) => (exchange) => {
+  if (exchange.query.get("at") === name) throw Object.create(null);
+};
+export default class Odd {
+  access = phase("access"); request = phase("request"); route = phase("route"); send = phase("send");
+  response = phase("response"); done = phase("done");
+}`,
+    },
+  );
+  const cause = "a value of type object without a text";
+  const asked = JSON.stringify({ model: "echo", messages: [{ role: "user", content: "hi" }] });
+  for (const at of ["access", "request", "route", "send", "response"]) {
+    t.equal((await post(port, `/v1/chat/completions?at=${at}`, asked)).status, 500, at);
+    const failed = log.lines.findLast(({ message }) => message === "exchange");
+    t.match(failed?.fields, { error: { code: "plugin_failed", origin: `odd.${at}`, cause } }, at);
+  }
+  t.equal((await post(port, "/v1/chat/completions?at=done", asked)).status, 200);
+  t.match(log.lines.find(({ message }) => message === "a plugin failed to record")?.fields, { cause });
+});
+
 /** Breaks the events of a stream as the query says: all of them, or the last ones. */
 const BREAKS = `import { Frame, type ResponseExchange } from "model-gateway";
 const WAYS = {
