@@ -27,9 +27,9 @@ CLASSES[QUOTE] = STRING;
 
 /**
  * Splits a stream that is one JSON array into its elements while chunks arrive, with arbitrary boundaries. An element is emitted
- * as soon as it is complete, with the bracket, comma and white space before it; the closing bracket of the array, and anything
- * after it, are frames without text. The frames' bytes concatenated are exactly the stream's. A stream that is not an array
- * passes too: a single value is one element.
+ * as soon as it is complete, with the bracket, comma and white space before it; the closing bracket of the array is a frame without
+ * text, and anything after it passes as it comes. The frames' bytes concatenated are exactly the stream's. A stream that is not an
+ * array passes too: a single value is one element.
  */
 export class ArraySplitter {
   private readonly buffer: FrameBuffer;

@@ -12,8 +12,8 @@ export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Header lines in their original order and spelling. Names are case-insensitive; a line can occur more than once. Never contains
- * framing headers: the engine sets content-length, transfer-encoding and connection.
+ * Header lines in their original order and spelling. Names are case-insensitive; a line can occur more than once. Framing headers
+ * can be removed, but not added: the engine sets content-length, transfer-encoding and connection.
  */
 export class HeaderList {
   /** Lower-case names, one for each line. */

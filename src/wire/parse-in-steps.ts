@@ -33,7 +33,7 @@ interface Level {
  * than a part are parsed in parts. Brackets, commas and the ends of strings are searched, and what stands between them is left to
  * the engine.
  * @param raw if given, as `parseExact` does
- * @param maxPart bytes that are parsed together
+ * @param maxPart bytes that are parsed together; at least those of an escape, which are six
  * @throws SyntaxError also for a text nested deeper than 10,000 levels, and for one with over 4,000,000 objects and arrays
  */
 export function* parseInSteps(
