@@ -23,7 +23,9 @@ export class DiscardedAnswer implements FailedAnswer {
   ) {}
 
   readBody(limit: number): Promise<void> {
-    const isFirstReader = this.limit === 0 && limit > 0 && !this.ended;
+    // Nothing would settle it before all plugins have seen the response, and its caller is one of them.
+    if (limit <= 0) return Promise.resolve();
+    const isFirstReader = this.limit === 0 && !this.ended;
     this.limit = Math.max(this.limit, limit);
     if (isFirstReader) this.startReading();
     return this.finished.promise;

@@ -40,6 +40,14 @@ t.test("a discarded body is not read", (t) => {
   t.end();
 });
 
+t.test("reading nothing is over at once, and reads nothing", async (t) => {
+  const { response, answer } = answered();
+  await answer.readBody(0);
+  t.equal(response.receiver, undefined);
+  answer.closeUnread();
+  t.equal(response.ended, 1);
+});
+
 t.test("what has arrived is available at any time, without secrets, and its end ends the reading", (t) => {
   const { response, answer } = answered();
   answer.readBody(10);
