@@ -25,6 +25,8 @@ const SOURCE = fileURLToPath(new URL("..", import.meta.url));
 const files = new Map<string, CodeFile>();
 /** The URLs that the current load has resolved: one version per file, however many modules import it. */
 let loading: Map<string, string> | undefined;
+/** The URLs of what modules have imported while they ran, by the module's URL and the file: one of each, as anywhere else. */
+const importedLater = new Map<string, string>();
 let queue: Promise<unknown> = Promise.resolve();
 
 /** Maximum milliseconds for which a module may run until its end. */
@@ -44,8 +46,8 @@ registerHooks({
     const importer = files.get(fileOf(parent));
     const file = fileOf(resolved.url);
     if (!importer || !isCode(file)) return resolved;
-    importer.imports.add(file);
-    return { ...resolved, url: codeUrl(file) };
+    addImport(importer, file);
+    return { ...resolved, url: importedUrl(parent, file) };
   },
 });
 
@@ -144,6 +146,28 @@ function codeUrl(file: string): string {
   const address = code.versions.get(version) ?? unusedUrl(file, version, code.importedUrls);
   loading?.set(file, address);
   return address;
+}
+
+/** Returns the URL of a file that a module imports: as a part of a load, or while it runs, as with `import()` in a phase. */
+function importedUrl(parent: string, file: string): string {
+  const key = `${parent} ${file}`;
+  const known = importedLater.get(key);
+  if (known !== undefined) return known;
+  const url = codeUrl(file);
+  if (loading) return url;
+  files.get(file)?.versions.set(codeDigest(file), url);
+  importedLater.set(key, url);
+  return url;
+}
+
+/** Records an import. One that is found later changes the digests of code that is loaded already, which stays what it is. */
+function addImport(importer: CodeFile, file: string): void {
+  if (importer.imports.has(file)) return;
+  const loaded = loading
+    ? []
+    : [...files].map(([path, { versions }]) => ({ path, versions, url: versions.get(codeDigest(path)) }));
+  importer.imports.add(file);
+  for (const { path, versions, url } of loaded) if (url !== undefined) versions.set(codeDigest(path), url);
 }
 
 /** Returns a URL that was never imported: a failed import stays cached under its URL. */

@@ -33,6 +33,29 @@ t.test("code is imported again when it, or a file it imports from beside it, has
   t.equal(loads(), 2);
 });
 
+t.test("what code imports while it runs is imported once, and again only by code that is imported again", async (t) => {
+  const own = folder(t, {
+    "a.ts": "export default { later: async () => (await import('./below/b.ts')).default };",
+    "other.ts": "export default { later: async () => (await import('./below/b.ts')).default };",
+    "below/b.ts": "import { n } from './c.ts';\nexport default { n };",
+    "below/c.ts": "export const n = 1;",
+  });
+  type Later = { default: { later(): Promise<{ n: number }> } };
+  const imported = async (name: string) => ((await importCode(join(own, name))) as Later).default;
+  const [code, other] = [await imported("a.ts"), await imported("other.ts")];
+  const found = await code.later();
+  t.equal(await code.later(), found);
+  t.equal(await other.later(), found, "also by other code");
+  t.equal(await imported("a.ts"), code, "nothing has changed");
+  t.match(codeFiles(join(own, "a.ts")), [/a\.ts$/, /b\.ts$/, /c\.ts$/]);
+  writeFileSync(join(own, "below/c.ts"), "export const n = 2;");
+  t.equal(await code.later(), found, "what runs stays as it was");
+  const changed = await imported("a.ts");
+  t.same(await changed.later(), { n: 2 });
+  t.equal(await (await imported("other.ts")).later(), await changed.later());
+  t.equal(await code.later(), found);
+});
+
 t.test("a changed file of CommonJS is read again too, also one that another requires", async (t) => {
   const own = folder(t, {
     "a.ts": 'import b from "./b.cjs";\nexport default b.n;',
