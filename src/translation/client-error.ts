@@ -3,14 +3,17 @@ import type { Fault } from "../core/fault.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { parseRetryAfter } from "../wire/retry-after.ts";
 
-/** Providers' codes and messages for a prompt that is too long. Clients that recognise them shorten it and retry. */
+/**
+ * Providers' codes and messages for a prompt that is too long, each with words that no other error has. Clients that recognise them
+ * shorten it and retry.
+ */
 const TOO_LONG = new RegExp(
   [
-    ...["context_length_exceeded", "exceed_context_size", "too_many_prompt_tokens"],
-    ...["prompt (?:is )?too long", "input is too long for requested model", "maximum prompt length"],
-    ...["context window", "(?:max(?:imum)?|available) context (?:length|size)", "greater than the context length"],
-    ...["(?:input|prompt) token count.{0,40}exceeds", "exceeds the maximum number of (?:input )?tokens"],
-    "exceeded model token limit",
+    "context_length_exceeded|exceed_context_size|too_many_prompt_tokens|context window",
+    "(?:max(?:imum)?|available) context (?:length|size)|maximum (?:prompt|model) length|exceeds? max(?:imum)? length",
+    "prompt (?:is )?too long|input is too long for|(?:greater|longer) than the (?:context|maximum model) length",
+    "(?:input|prompt) token count.{0,40}exceeds|exceeds the maximum number of (?:input )?tokens|exceeded model token limit",
+    "reduce the length of the (?:messages|prompt)|total length of all messages",
   ].join("|"),
   "i",
 );

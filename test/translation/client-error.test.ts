@@ -108,6 +108,30 @@ t.test("a prompt that is too long is reported in words that clients of every pro
   t.equal(toClientError(fault(429, "rate_limit", rate)).code, "upstream_refused");
 });
 
+t.test("other vendors' and servers' words for it are recognised, and no limit of a minute", async (t) => {
+  for (const message of [
+    "prompt too long; exceeded max context length by 1119046 tokens",
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "Invalid request: Your request exceeded model token limit: 262144",
+    "request (5078 tokens) exceeds the available context size (4096 tokens), try increasing it",
+    "The number of tokens to keep from the initial prompt is greater than the context length",
+    "The decoder prompt (length 9000) is longer than the maximum model length of 4096.",
+    "Please reduce the length of the messages or completion.",
+    "Input is too long for requested model.",
+    "Prompt exceeds max length",
+    "prompt token count of 140000 exceeds the limit of 128000",
+  ])
+    t.equal(toClientError(fault(400, "invalid", message)).code, "context_length_exceeded", message);
+  const coded = fault(400, "invalid", "The total length of all messages is too long.", "too_many_prompt_tokens");
+  t.equal(toClientError(coded).code, "context_length_exceeded");
+  for (const message of [
+    "Request too large for gpt-5 on tokens per min (TPM): Limit 30000, Requested 50000.",
+    "Rate limit reached on tokens per minute (TPM), please reduce your message size and try again.",
+    "max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens",
+  ])
+    t.equal(toClientError(fault(429, "rate_limit", message)).code, "upstream_refused", message);
+});
+
 t.test(
   "a failure in the gateway's own words is reported as such, and an empty message contains the status",
   async (t) => {

@@ -136,9 +136,24 @@ const parseStatus = (value: unknown): number | undefined =>
   asCount(typeof value === "string" && /^[45]\d\d$/.test(value) ? Number(value) : value);
 
 /** Returns an error's message: its `message` or its `detail`, a string or the problems of a request. */
-function errorMessage({ message, detail }: JsonObject): string | undefined {
+function errorMessage({ message, detail, metadata }: JsonObject): string | undefined {
+  const own = asText(message) ?? asText(detail);
+  if (own !== undefined) return own.startsWith(OF_ANOTHER) ? (wrappedMessage(metadata) ?? own) : own;
   // Mistral lists the problems in the message. [D]
-  return asText(message) ?? asText(detail) ?? formatProblems(detail ?? asObject(message)?.["detail"]);
+  return formatProblems(detail ?? asObject(message)?.["detail"]);
+}
+
+/** OpenRouter's message for an error of the provider behind it, whose own error is in `metadata.raw`: a text, or JSON. [F] */
+const OF_ANOTHER = "Provider returned error";
+/** Characters of a text that is no JSON. */
+const MAX_RAW_MESSAGE = 500;
+
+function wrappedMessage(metadata: unknown): string | undefined {
+  const raw = asText(asObject(metadata)?.["raw"]) ?? "";
+  const inner = asObject(parseJson(raw));
+  const error = asObject(inner?.["error"]) ?? inner;
+  const message = error ? (asText(error["message"]) ?? asText(inner?.["error"])) : raw.slice(0, MAX_RAW_MESSAGE);
+  return message ? `${OF_ANOTHER}: ${message}` : undefined;
 }
 
 /** Returns problems in FastAPI's list form, each with its path, from vendors that use it (vLLM, Mistral). [D] */

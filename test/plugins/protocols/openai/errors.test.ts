@@ -32,6 +32,19 @@ t.test("a prompt that is too long is reported in the words that the vendor's cli
     t.equal(told(`prompt is too long: ${own}`), `prompt is too long: ${own}`, "once");
 });
 
+t.test("an error of the provider behind another one has that provider's message", async (t) => {
+  const read = (raw: unknown, message = "Provider returned error") =>
+    parseErrorResponse(400, undefined, JSON.stringify({ error: { message, code: 400, metadata: { raw } } })).message;
+  const long = "This model's maximum context length is 8 tokens.";
+  t.equal(read(JSON.stringify({ error: { message: long } })), `Provider returned error: ${long}`);
+  t.equal(read(JSON.stringify({ message: long })), `Provider returned error: ${long}`);
+  t.equal(read(JSON.stringify({ error: long })), `Provider returned error: ${long}`);
+  t.equal(read(`${long}${"x".repeat(1000)}`).length, "Provider returned error: ".length + 500, "a text");
+  for (const raw of [undefined, "", "{}", 7, "[]", '{"error":{}}'])
+    t.match(read(raw), /^Provider returned error/, JSON.stringify(raw));
+  t.equal(read(JSON.stringify({ error: { message: long } }), "Bad request."), "Bad request.");
+});
+
 t.test("rate limits and billing have the vendor's own codes", async (t) => {
   const about = { status: 429, code: "ours", message: "Wait." };
   t.match(JSON.parse(errorBody({ ...about, kind: "rate_limit" })), { error: { code: "rate_limit_exceeded" } });
@@ -187,7 +200,7 @@ t.test("anything may come instead of JSON", async (t) => {
 t.test("every recorded refusal has its message", async (t) => {
   for (const { id, status, body } of recorded("openai-chat").filter(({ status }) => status >= 400)) {
     const { message } = read(status, body);
-    t.ok(body.includes(JSON.stringify(message).slice(1, 40)), id);
+    t.ok(body.includes(JSON.stringify(message.replace("Provider returned error: ", "")).slice(1, 40)), id);
   }
 });
 
