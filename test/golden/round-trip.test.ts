@@ -509,6 +509,9 @@ interface Written {
   changed: Set<string>;
 }
 
+/** A model that takes all that its protocol has: in Chat few of OpenAI's own. */
+const TAKES_ALL = "gpt-5-search-api";
+
 function written(protocol: ProtocolName, conversation: Conversation): Written {
   const dropped = new Set<string>();
   const changed = new Set<string>();
@@ -516,7 +519,7 @@ function written(protocol: ProtocolName, conversation: Conversation): Written {
   const encoded = runAtOnce(
     translationOf(protocol).request.encode(conversation, {
       client: protocol,
-      model: "any",
+      model: TAKES_ALL,
       facts: { system_in_place: true, ...(budget >= 0 ? { thinking: "budget" } : {}) },
       names: new ToolNames(),
       nested: new NestedJson(),
@@ -574,12 +577,14 @@ function meaning(value: unknown, unsaid: ReadonlySet<string>): unknown {
 }
 
 /**
- * What a request asks. Neighbours of one role are one turn, whose empty texts are none; tools stand in any order.
+ * What a request asks. Neighbours of one role are one turn, whose empty texts are none; developers speak for the system; tools stand in
+ * any order.
  * @param dropped paths of parts that were left out
  */
 function asked(conversation: Conversation, unsaid: ReadonlySet<string>, dropped?: ReadonlySet<string>) {
   const turns: { role: string; parts: unknown[] }[] = [];
-  for (const { role, parts } of conversation.turns) {
+  for (const { role: own, parts } of conversation.turns) {
+    const role = own === "developer" ? "system" : own;
     const left = parts.filter((part) => !dropped?.has(part.at) && !(part.kind === "text" && part.text.trim() === ""));
     const last = turns.at(-1);
     const said = left.map((part) => meaning(part, unsaid));
@@ -592,6 +597,8 @@ function asked(conversation: Conversation, unsaid: ReadonlySet<string>, dropped?
   const settings = {
     ...rest,
     choices: choices === 1 ? undefined : choices,
+    parallel: rest.parallel === true ? undefined : rest.parallel,
+    tier: rest.tier === "auto" ? undefined : rest.tier,
     toolChoice: toolChoice?.mode === "auto" ? undefined : toolChoice,
     format: format?.kind === "text" ? undefined : format,
     reasoning: Object.keys(effort).length === 0 ? undefined : effort,

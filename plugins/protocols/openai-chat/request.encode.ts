@@ -418,7 +418,8 @@ function toolOf(
     return { type: "custom", custom: { name, ...dropUndefined({ description, format }) } };
   }
   const parameters = tool.parameters && objectParameters(tool.parameters);
-  const strict = strictOf(tool, conversation, context);
+  // False is the default, and not every server knows the member.
+  const strict = strictOf(tool, conversation, context) || undefined;
   return { type: "function", function: { name, ...dropUndefined({ description, parameters, strict }) } };
 }
 

@@ -149,8 +149,8 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     feature: "parallel_off",
     type: "flag",
     hasNoEffect: (parallel) => parallel === true,
-    // OpenAI refuses it without tools.
-    writtenIf: (_, { tools }) => tools.some(({ kind }) => kind !== "web_search"),
+    // OpenAI refuses it without tools; true is the default, and not every server knows the member.
+    writtenIf: (parallel: boolean, { tools }) => !parallel && tools.some(({ kind }) => kind !== "web_search"),
   },
   {
     path: "prompt_cache_key",
@@ -185,7 +185,8 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     read: readMetadata,
     write: writeMetadata,
   },
-  tierSetting(),
+  // The default is left out: not every server knows the member.
+  { ...tierSetting(), writtenIf: (tier: string) => tier.toLowerCase() !== "auto" },
   {
     path: "store",
     field: "store",

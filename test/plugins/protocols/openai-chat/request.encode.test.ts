@@ -495,6 +495,13 @@ t.test("members that only some vendors take are left out for others, which is de
   t.same(sent("served-here", { cache_marks: true }), [all, []], "as OpenAI takes cache marks");
 });
 
+t.test("defaults are left out: not every server knows their members", async (t) => {
+  const tools: Conversation["tools"] = [{ kind: "function", name: "one", strict: false, at: "tools.0" }];
+  const { body } = write({ tools, parallel: true, tier: "auto" });
+  t.same(body, { model: "vendor-model", messages: [], tools: [{ type: "function", function: { name: "one" } }] });
+  t.equal(write({ tools, parallel: false }).body["parallel_tool_calls"], false);
+});
+
 t.test("only the allowed tools are sent to vendors without a choice among some, which is declared", async (t) => {
   const tools: Conversation["tools"] = ["one", "two", "three"].map((name) => ({ kind: "function", name, at: name }));
   const uses: Conversation["uses"] = [{ feature: "tool_choice_allowed", path: "tool_choice" }];
