@@ -14,6 +14,8 @@ import { opaque, texts } from "./texts.ts";
 import { chunkMedia, hiddenReasoning, holdsUsage, readUsage, SEARCH_MODEL, URL_CITATION } from "./usage.ts";
 import { CHAT_COMPLETIONS } from "./wire.ts";
 
+const isFunction = (tool: unknown): boolean => asObject(tool)?.["type"] === "function";
+
 /**
  * Whether requests need Responses: OpenAI's newer models think with function tools only there; in Chat they refuse an effort
  * beside them, and the newest a request without one too. Most models search the web only there.
@@ -24,7 +26,7 @@ const better: NonNullable<TranslatedProtocol["better"]> = {
     const effort = body["reasoning_effort"] ?? undefined;
     const reasons = effort === undefined ? reasonsByDefault(target) : typeof effort === "string" && effort !== "none";
     // Checked last: members are parsed on access, and tools are long.
-    return reasons && asList(body["tools"]).some((tool) => asObject(tool)?.["type"] === "function");
+    return reasons && (asList(body["functions"]).length > 0 || asList(body["tools"]).some(isFunction));
   },
   isNeededForConversation({ reasoning: { effort, budget } = {}, tools }, target) {
     const requested = effort ?? (budget === undefined ? undefined : effortForBudget(budget, target.model));

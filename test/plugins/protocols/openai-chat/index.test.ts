@@ -33,6 +33,8 @@ t.test("functions together with an effort belong to Responses; the newer models 
     protocol.better?.isNeededFor(body as Record<string, unknown>, { model: "gpt-5.4", facts: {} });
   t.equal(protocol.better?.protocol, "openai-responses");
   t.equal(wants({ tools, reasoning_effort: "low" }), true);
+  t.equal(wants({ functions: [{ name: "one" }], reasoning_effort: "low" }), true, "under their older name too");
+  t.equal(wants({ functions: [], reasoning_effort: "low" }), false);
   t.equal(wants({ tools, reasoning_effort: "none" }), false);
   t.equal(wants({ tools }), false);
   t.equal(wants({ reasoning_effort: "low" }), false);
