@@ -383,3 +383,26 @@ export function newestFaultsOf(protocol: string, text: string): Fault[] {
   court.need(budget === undefined || Number(budget) < 0, "thinkingConfig", "a budget is taken no more");
   return court.faults;
 }
+
+/** Returns the faults of a Chat body for a server of another vendor, most of which refuse, or pass over, what only OpenAI has. */
+export function plainChatFaultsOf(text: string): Fault[] {
+  const court = new Court();
+  const body = asObject(JSON.parse(text)) ?? {};
+  court.only(
+    body,
+    "body",
+    "model messages tools tool_choice parallel_tool_calls max_tokens temperature top_p presence_penalty frequency_penalty logprobs top_logprobs n stop seed response_format reasoning_effort modalities image_config service_tier user stream stream_options",
+  );
+  for (const [i, message] of objects(body["messages"]).entries()) {
+    const role = String(message["role"]);
+    court.need(/^(?:system|user|assistant|tool)$/.test(role), `messages.${i}`, `${role} is no role`);
+    const isList = Array.isArray(message["content"]);
+    court.need(!(isList && /^(?:system|tool)$/.test(role)), `messages.${i}`, "a list where many take a string");
+    for (const { type } of objects(message["tool_calls"]))
+      court.need(type === "function", `messages.${i}`, `a call of a ${type}`);
+  }
+  for (const { type } of objects(body["tools"])) court.need(type === "function", "tools", `a tool that is a ${type}`);
+  const chosen = asObject(body["tool_choice"]);
+  court.need(chosen === undefined || chosen["type"] === "function", "tool_choice", `a choice of ${chosen?.["type"]}`);
+  return court.faults;
+}
