@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import {
   type CacheMark,
   type Conversation,
@@ -87,7 +88,7 @@ export const support: SupportTable = {
   cache_mark: ["mapped", "30 minutes and 12 hours become an hour; the last four marks count"],
   cache_key: "dropped",
   cache_handle: "refused",
-  user: "mapped",
+  user: ["mapped", "an e-mail address or a phone number as its hash, declared"],
   metadata: "dropped",
   tier: ["mapped", "auto and default; others are dropped"],
   store: ["mapped", "true is refused; answers are never stored"],
@@ -153,6 +154,16 @@ function writeStop(stop: string[], conversation: Conversation, context: EncodeCo
   return stop.length > 0 ? stop : undefined;
 }
 
+/** Users that the vendor refuses: "user_id appears to contain an email address. Please send a uuid or hash value instead". [D] */
+const PERSONAL = /\S@[^\s@.]+\.\S|^\+[\d\s().-]{7,}$/;
+
+/** Returns a user; for an e-mail address or a phone number its SHA-256 in hex, which is as distinct, with a notice. */
+function writeUser(user: string, conversation: Conversation, context: EncodeContext): string {
+  if (!PERSONAL.test(user)) return user;
+  context.change(pathOfUse(conversation, "user"), "it is an address or a phone number: its SHA-256 is sent");
+  return hash("sha256", user);
+}
+
 const TIERS: Readonly<Record<string, string>> = {
   auto: "auto",
   default: "standard_only",
@@ -202,7 +213,7 @@ export const answerSettings: readonly Setting[] = [
   { path: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true, read: readLimit },
   { path: "top_k", field: "topK", feature: "top_k", type: "number", sampling: true, read: readLimit },
   { path: "stop_sequences", field: "stop", feature: "stop", type: "texts", write: writeStop },
-  { path: "metadata.user_id", field: "user", feature: "user", type: "text" },
+  { path: "metadata.user_id", field: "user", feature: "user", type: "text", write: writeUser },
   { path: "service_tier", field: "tier", feature: "tier", type: "text", encodeMap: TIERS },
 ];
 

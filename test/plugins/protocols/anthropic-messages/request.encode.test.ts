@@ -425,6 +425,18 @@ t.test("to count tokens only the prompt is sent", async (t) => {
   t.ok(write(plain({ task: "count", choices: 2, store: true })), "how it is answered does not change the count");
 });
 
+t.test("a user is not sent as an e-mail address or a phone number, which the vendor refuses", async (t) => {
+  const uses = [{ feature: "user", path: "user" }] as const;
+  const sent = (user: string) => {
+    const { body, changed } = write(plain({ user, uses: [...uses] }));
+    return [(body["metadata"] as { user_id: string }).user_id, changed.length];
+  };
+  for (const user of ["u-1", "12345678", '{"device":"a","session":"b"}', "@home"]) t.same(sent(user), [user, 0]);
+  for (const user of ["jane@example.org", "id:jane.doe@example.org", "+49 (30) 1234567"])
+    t.match(sent(user), [/^[0-9a-f]{64}$/, 1], user);
+  t.same(sent("jane@example.org"), sent("jane@example.org"));
+});
+
 t.test("alternatives at the root of a tool's schema, which the vendor refuses, are described", async (t) => {
   const shared = { $defs: { a: { type: "object" } }, description: "Which." };
   const parameters = new RawJson(
