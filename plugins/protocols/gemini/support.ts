@@ -76,7 +76,7 @@ export const support: SupportTable = {
   temperature: ["mapped", "from 0 to 2, otherwise refused"],
   top_p: "mapped",
   top_k: "mapped",
-  penalties: "mapped",
+  penalties: ["mapped", "dropped for models from Gemini 2.5 on, which take none"],
   logit_bias: "refused",
   choices: "mapped",
   logprobs: "mapped",
@@ -145,6 +145,7 @@ export const GEMINI_SETTINGS: readonly Setting<ProtoFields>[] = [
     feature: "penalties",
     type: "number",
     hasNoEffect: (penalty) => penalty === 0,
+    write: writePenalty(/presence/i),
   },
   {
     path: "generationConfig.frequencyPenalty",
@@ -152,6 +153,7 @@ export const GEMINI_SETTINGS: readonly Setting<ProtoFields>[] = [
     feature: "penalties",
     type: "number",
     hasNoEffect: (penalty) => penalty === 0,
+    write: writePenalty(/frequency/i),
   },
   { path: "generationConfig.seed", field: "seed", feature: "seed", type: "integer", write: writeSeed },
   {
@@ -314,6 +316,19 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["modelArmorConfig", "moderation"],
   ["any other member", "other"],
 ];
+
+/** The vendor's models that refuse penalties: "Penalty is not enabled for this model". [D] */
+const WITHOUT_PENALTIES = /(?:^|\/)gemini-(?:2\.5|[3-9]|\d\d)(?!\d)/;
+
+/** Returns a function that encodes a penalty. @param name matches the client's name of it */
+function writePenalty(name: RegExp) {
+  return (penalty: number, { uses }: Conversation, context: EncodeContext): number | undefined => {
+    if (!WITHOUT_PENALTIES.test(context.model)) return penalty;
+    const use = uses.find(({ feature, path }) => feature === "penalties" && name.test(path));
+    if (penalty !== 0) context.drop(use?.path ?? "penalties", "the model takes no penalties");
+    return undefined;
+  };
+}
 
 function writeSeed(seed: number | RawJson, conversation: Conversation, context: EncodeContext): number | undefined {
   if (!(seed instanceof RawJson) && seed >= -SEED_LIMIT && seed < SEED_LIMIT) return seed;

@@ -170,6 +170,18 @@ t.test("settings by their names", async (t) => {
   t.same(configOf({ logprobs: 0 }), { responseLogprobs: true });
 });
 
+t.test("penalties are dropped for models that refuse them", async (t) => {
+  const uses = ["presence_penalty", "frequency_penalty"].map((path) => ({ feature: "penalties" as const, path }));
+  for (const model of ["gemini-2.5-flash", "gemini-3.8-flash", "models/gemini-10-pro"]) {
+    const { body, dropped } = written({ presencePenalty: 0, frequencyPenalty: 0.5, uses }, {}, model);
+    t.equal(body.generationConfig, undefined, model);
+    t.match(dropped, [/^frequency_penalty: the model takes no penalties/]);
+  }
+  const { body, dropped } = written({ presencePenalty: 0, frequencyPenalty: 0.5, uses }, {}, "gemini-2.0-flash");
+  t.same(body.generationConfig, { presencePenalty: 0, frequencyPenalty: 0.5 });
+  t.same(dropped, []);
+});
+
 t.test("values out of range are refused, changed or dropped with the client's path", async (t) => {
   const uses = [
     { feature: "temperature" as const, path: "my.temperature" },
