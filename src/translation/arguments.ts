@@ -1,6 +1,7 @@
 import { RawJson } from "../wire/exact.ts";
 import type { EncodeContext } from "./codec.ts";
 import type { ToolCall } from "./conversation.ts";
+import { MemberRenamer } from "./rename-members.ts";
 
 /**
  * Reports whether a call's arguments are empty: no text, `null`, or an empty list, which is how some languages serialize an
@@ -15,13 +16,17 @@ const NO_ARGUMENTS = new RawJson("{}");
 
 /**
  * Returns a call's arguments as an object with their original text.
+ * @param tool the fitted name, where the names of the tool's arguments may have been fitted too
  * @throws GatewayError as `context.refuse` makes it
  */
-export function argumentsObject(call: ToolCall, context: EncodeContext): RawJson | { input: string } {
+export function argumentsObject(call: ToolCall, context: EncodeContext, tool?: string): RawJson | { input: string } {
   if (call.custom) return { input: call.arguments };
   if (isEmptyArguments(call.arguments)) return NO_ARGUMENTS;
   const kind = context.nested.kindOf(call.arguments);
-  if (kind === "object") return new RawJson(call.arguments);
+  if (kind === "object") {
+    const members = tool === undefined ? undefined : context.names.membersOf(tool);
+    return new RawJson(members ? new MemberRenamer(members.fitted).push(call.arguments) : call.arguments);
+  }
   return context.refuse(
     call.at,
     kind === "large"

@@ -194,6 +194,19 @@ export interface ToolNameMap {
   mark(fitted: string, original: { name: string; namespace?: string; custom?: boolean }): void;
   /** Returns what was marked; otherwise a plain function. */
   original(fitted: string): { name: string; namespace?: string; custom?: boolean };
+  /**
+   * Fits the names of a tool's arguments likewise, for its calls before and in the response. Returns those that change;
+   * undefined: none does. @param tool its fitted name
+   */
+  fitMembers(tool: string, members: readonly string[], allowed: string, longest: number): FittedMembers | undefined;
+  /** Returns the names of a tool's arguments that were changed; undefined: none was. @param tool its fitted name */
+  membersOf(tool: string): FittedMembers | undefined;
+}
+
+/** Names of a tool's arguments that differ at the target: its names by the client's, and the reverse. */
+export interface FittedMembers {
+  readonly fitted: ReadonlyMap<string, string>;
+  readonly own: ReadonlyMap<string, string>;
 }
 
 /** A request for a vendor. */

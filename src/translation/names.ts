@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { ToolNameMap } from "./codec.ts";
+import type { FittedMembers, ToolNameMap } from "./codec.ts";
 
 type Original = ReturnType<ToolNameMap["original"]>;
 
@@ -9,6 +9,8 @@ export class ToolNames implements ToolNameMap {
   private readonly fitted = new Map<string, string>();
   private readonly originals = new Map<string, string>();
   private readonly marks = new Map<string, Original>();
+  /** Names of arguments that differ at the target, by tool. */
+  private readonly members = new Map<string, FittedMembers>();
 
   sanitize(name: string, allowed: string, longest: number): string {
     const key = `${allowed} ${longest} ${name}`;
@@ -32,17 +34,46 @@ export class ToolNames implements ToolNameMap {
     return this.marks.get(fitted) ?? { name: this.restore(fitted) };
   }
 
+  fitMembers(tool: string, members: readonly string[], allowed: string, longest: number): FittedMembers | undefined {
+    const fits = new RegExp(`^[${allowed}]{1,${longest}}$`);
+    if (members.every((member) => fits.test(member))) return undefined;
+    const taken = new Set(members);
+    const fitted = new Map<string, string>();
+    const own = new Map<string, string>();
+    for (const member of members) {
+      if (fits.test(member)) continue;
+      // Without a hash where possible: the tool's description may speak of `$top`, and the model then knows `_top`.
+      const safe = member.replaceAll(new RegExp(`[^${allowed}]`, "gu"), "_");
+      const isFree = safe !== "" && safe.length <= longest && !taken.has(safe);
+      const name = isFree ? safe : hashedName(member, safe, longest, (candidate) => taken.has(candidate));
+      taken.add(name);
+      fitted.set(member, name);
+      own.set(name, member);
+    }
+    this.members.set(tool, { fitted, own });
+    return { fitted, own };
+  }
+
+  membersOf(tool: string): FittedMembers | undefined {
+    return this.members.get(tool);
+  }
+
   /** Returns the name itself where it fits and is not taken; otherwise one that ends in a hash of it. */
   private uniqueName(name: string, safe: string, longest: number): string {
     const isTaken = (candidate: string) => (this.originals.get(candidate) ?? name) !== name;
     if (safe === name && name !== "" && name.length <= longest && !isTaken(name)) return name;
-    for (let salt = ""; ; salt += "+") {
-      const hash = createHash("sha256")
-        .update(name + salt)
-        .digest("hex")
-        .slice(0, Math.min(8, longest));
-      const candidate = `${safe.slice(0, Math.max(0, longest - hash.length - 1))}_${hash}`.slice(-longest);
-      if (!isTaken(candidate)) return candidate;
-    }
+    return hashedName(name, safe, longest, isTaken);
+  }
+}
+
+/** Returns a name that is not taken and ends in a hash of the original one. */
+function hashedName(name: string, safe: string, longest: number, isTaken: (candidate: string) => boolean): string {
+  for (let salt = ""; ; salt += "+") {
+    const hash = createHash("sha256")
+      .update(name + salt)
+      .digest("hex")
+      .slice(0, Math.min(8, longest));
+    const candidate = `${safe.slice(0, Math.max(0, longest - hash.length - 1))}_${hash}`.slice(-longest);
+    if (!isTaken(candidate)) return candidate;
   }
 }

@@ -3,20 +3,21 @@ import type { Conversation } from "./conversation.ts";
 import type { Event, EventOf } from "./events.ts";
 import { callIds, safeId, unusedId } from "./ids.ts";
 import { unsignedState } from "./opaque-state.ts";
+import { MemberRenamer } from "./rename-members.ts";
 import { TextUnwrapper } from "./unwrap.ts";
 
 /** Characters of a response's id and of its model's name that are kept: some protocols repeat them in each frame. */
 const MAX_REPEATED = 1024;
 
 /**
- * Restores the client's own tool names in a response's events. Also gives ids to calls without one, or with one that is used
+ * Restores the client's own names of tools and of their arguments in a response's events. Also gives ids to calls without one, or with one that is used
  * already, unwraps the arguments of a custom tool that was offered as a function into free text, and marks reasoning without
  * opaque state with its origin, so that it is recognised when it comes back.
  */
 export class NameRestorer {
   private nextId: (() => string) | undefined;
-  /** Unwrappings of custom tools' arguments, by block. */
-  private readonly custom = new Map<number, TextUnwrapper>();
+  /** What restores arguments in another form, by block: a custom tool's text, or the client's own names. */
+  private readonly restoring = new Map<number, TextUnwrapper | MemberRenamer>();
   /** Blocks of reasoning without opaque state so far. */
   private readonly unsigned = new Set<number>();
   /**
@@ -64,8 +65,10 @@ export class NameRestorer {
     if (namespace !== undefined) restored.namespace = namespace;
     if (custom && !event.custom) {
       restored.custom = true;
-      this.custom.set(event.block, new TextUnwrapper());
+      this.restoring.set(event.block, new TextUnwrapper());
     }
+    const members = this.names.membersOf(event.name);
+    if (members) this.restoring.set(event.block, new MemberRenamer(members.own));
     if (restored.id === undefined || restored.id === "") {
       this.nextId ??= callIds(this.seed);
       restored.id = this.nextId();
@@ -76,18 +79,18 @@ export class NameRestorer {
   }
 
   private restoreArguments(event: EventOf<"arguments">, out: Event[]): void {
-    const unwrapping = this.custom.get(event.block);
-    if (!unwrapping) {
+    const restoring = this.restoring.get(event.block);
+    if (!restoring) {
       out.push(event);
       return;
     }
-    const text = unwrapping.push(event.text);
+    const text = restoring.push(event.text);
     if (text !== "") out.push({ type: "arguments", block: event.block, text });
   }
 
   private restoreClose(event: EventOf<"close">, out: Event[]): void {
-    const text = this.custom.get(event.block)?.end() ?? "";
-    this.custom.delete(event.block);
+    const text = this.restoring.get(event.block)?.end() ?? "";
+    this.restoring.delete(event.block);
     if (text !== "") out.push({ type: "arguments", block: event.block, text });
     if (this.unsigned.delete(event.block)) {
       const opaque = unsignedState({ ...this.source, protocol: this.protocol });

@@ -142,6 +142,8 @@ const anthropic: Judge = (body, task) => {
     court.need(/^[a-zA-Z0-9_-]{1,128}$/.test(String(tool["name"])), `tools.${i}`, "a strange name");
     const schema = asObject(tool["input_schema"]) ?? {};
     court.need(schema["type"] === "object", `tools.${i}`, "the schema is no object's");
+    for (const name of Object.keys(asObject(schema["properties"]) ?? {}))
+      court.need(/^[a-zA-Z0-9_.-]{1,64}$/.test(name), `tools.${i}`, "a strange name of an argument");
     for (const name of ["oneOf", "anyOf", "allOf"])
       court.need(!(name in schema), `tools.${i}`, `input_schema does not support ${name} at the top level`);
   });

@@ -2,6 +2,7 @@ import t from "tap";
 import { argumentsObject, isEmptyArguments } from "../../src/translation/arguments.ts";
 import { type EncodeContext } from "../../src/translation/codec.ts";
 import { type ToolCall } from "../../src/translation/conversation.ts";
+import { ToolNames } from "../../src/translation/names.ts";
 import { writeJson } from "../../src/wire/exact.ts";
 import { NestedJson } from "../../src/wire/nested.ts";
 
@@ -31,3 +32,13 @@ t.test(
     t.throws(() => write(`{"a":${"[".repeat(1000)}${"]".repeat(1000)}}`), /nested too deep/);
   },
 );
+
+t.test("arguments of a tool whose arguments have other names at the target get those", async (t) => {
+  const names = new ToolNames();
+  names.fitMembers("f", ["$top"], "a-z_", 64);
+  const context = { nested: new NestedJson(), names } as unknown as EncodeContext;
+  const call: ToolCall = { kind: "tool_call", id: "c", name: "f", arguments: '{"$top": 1.0}', at: "calls.0" };
+  t.equal(writeJson(argumentsObject(call, context, "f")), '{"_top": 1.0}');
+  t.equal(writeJson(argumentsObject(call, context, "g")), call.arguments);
+  t.equal(writeJson(argumentsObject(call, context)), call.arguments);
+});

@@ -48,3 +48,21 @@ t.test("a marker shows what a fitted name stands for; a name without one is a pl
   t.same(names.original(fit), { name: "exec", namespace: "functions", custom: true });
   t.same(names.original("other"), { name: "other" });
 });
+
+t.test("names of arguments that do not fit become others, by tool, and none becomes another's", async (t) => {
+  const names = new ToolNames();
+  const own = ["$top", "_top", "a", "filter[id]", "", "x".repeat(80), "@@", "$@"];
+  const members = names.fitMembers("f", own, NARROW, 64);
+  t.equal(members?.fitted.get("filter[id]"), "filter_id_", "as like the client's as it can be");
+  const fitted = own.map((name) => members?.fitted.get(name) ?? name);
+  t.equal(new Set(fitted).size, own.length);
+  for (const name of fitted) t.match(name, /^[a-zA-Z0-9_-]{1,64}$/);
+  t.same(
+    fitted.map((name) => members?.own.get(name) ?? name),
+    own,
+  );
+  t.same(new ToolNames().fitMembers("f", own, NARROW, 64), members, "in every request");
+  t.same(names.membersOf("f"), members);
+  t.equal(names.fitMembers("g", ["a", "_top"], NARROW, 64), undefined);
+  t.equal(names.membersOf("g"), undefined);
+});

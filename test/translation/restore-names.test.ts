@@ -66,6 +66,21 @@ t.test("calls without an id get one, different ones, the same for the same answe
   );
 });
 
+t.test("arguments get the client's own names again, in calls of their tool only", async (t) => {
+  const names = new ToolNames();
+  names.fitMembers("f", ["$top"], "a-z_", 64);
+  const pieces = [args('{"_t'), args('op":1'), args("}")];
+  t.same(told(names, open("f", { id: "1" }), ...pieces, close), [
+    open("f", { id: "1" }),
+    args("{"),
+    args('"$top":1'),
+    args("}"),
+    close,
+  ]);
+  t.same(told(names, open("f", { id: "1" }), args('{"_to'), close).slice(1), [args("{"), args('"_to'), close], "cut");
+  t.same(told(names, open("g", { id: "2" }), ...pieces, close).slice(1), [...pieces, close]);
+});
+
 t.test("the arguments of a custom tool that was offered as a function become free text", async (t) => {
   const names = new ToolNames();
   names.mark("exec", { name: "exec", namespace: "functions", custom: true });

@@ -23,7 +23,7 @@ import {
   writeSettings,
 } from "model-gateway/protocol";
 import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
-import { describeAlternatives, enforceableSchema, whyUnenforceable } from "./support.schema.ts";
+import { describeAlternatives, enforceableSchema, fitMembers, whyUnenforceable } from "./support.schema.ts";
 import { thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, cacheControl, promptSettings } from "./support.ts";
 import { ANTHROPIC_MESSAGES, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
@@ -282,13 +282,10 @@ function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
       return mediaBlock(part, context);
     case "reasoning":
       return thinkingBlock(part);
-    case "tool_call":
-      return {
-        type: "tool_use",
-        id: safeId(part.id),
-        name: fitToolName(part, context),
-        input: argumentsObject(part, context),
-      };
+    case "tool_call": {
+      const name = fitToolName(part, context);
+      return { type: "tool_use", id: safeId(part.id), name, input: argumentsObject(part, context, name) };
+    }
     case "tool_result":
       return toolResult(part, context);
     case "foreign":
@@ -412,7 +409,8 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
 
 function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
   const { description, parameters } = tool;
-  const own = parameters ? objectParameters(parameters) : NO_ARGUMENTS;
+  const name = fitToolName(tool, context);
+  const own = fitMembers(parameters ? objectParameters(parameters) : NO_ARGUMENTS, name, tool.at, context);
   const schema = describeAlternatives(own, tool.at, context);
   const isWhole = schema === own;
   const why = tool.strict ? (whyUnenforceable(schema.value) ?? (isWhole ? undefined : HAS_ALTERNATIVES)) : undefined;
@@ -420,7 +418,7 @@ function functionTool(tool: Extract<Tool, { kind: "function" }>, context: Encode
     context.change(tool.at, `the provider cannot enforce a schema that ${why}: it is sent without strict`);
   const strict = why === undefined ? tool.strict : undefined;
   const input = strict === true ? enforceableSchema(schema, tool.at, context) : schema;
-  return { name: fitToolName(tool, context), description, input_schema: input, ...(strict ? { strict } : {}) };
+  return { name, description, input_schema: input, ...(strict ? { strict } : {}) };
 }
 
 const HAS_ALTERNATIVES = "has alternatives at its root";

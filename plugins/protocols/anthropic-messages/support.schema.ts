@@ -120,6 +120,27 @@ function resolvePointer(ref: string, root: JsonObject): JsonObject | undefined {
   return objectOf(target);
 }
 
+const MEMBER_CHARACTERS = "a-zA-Z0-9_.-";
+const MAX_MEMBER_LENGTH = 64;
+
+/**
+ * Returns a tool's schema with names of arguments that the vendor takes, `^[a-zA-Z0-9_.-]{1,64}$`: it refuses a request in which
+ * one tool has another, like `$filter`. Calls are translated back. It does not look at inner names. [S]
+ */
+export function fitMembers(schema: RawJson, tool: string, path: string, context: EncodeContext): RawJson {
+  const names = Object.keys(objectOf(objectOf(schema.value)?.["properties"]) ?? {});
+  const members = context.names.fitMembers(tool, names, MEMBER_CHARACTERS, MAX_MEMBER_LENGTH);
+  if (!members) return schema;
+  context.change(path, "names of its arguments, which this model does not take, are others until the answer");
+  const fit = (name: string) => members.fitted.get(name) ?? name;
+  const root = asObject(parseExact(schema.text)) ?? {};
+  const { properties, required } = root;
+  const fitted = Object.entries(objectOf(properties) ?? {}).map(([name, value]) => [fit(name), value]);
+  root["properties"] = Object.fromEntries(fitted);
+  if (Array.isArray(required)) root["required"] = required.map((name) => (typeof name === "string" ? fit(name) : name));
+  return new RawJson(writeJson(root));
+}
+
 /** Members that the vendor refuses at the root of a tool's schema, and with it the request. [D] */
 const ALTERNATIVES = ["oneOf", "anyOf", "allOf"] as const;
 

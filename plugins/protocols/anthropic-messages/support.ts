@@ -35,7 +35,7 @@ export const support: SupportTable = {
   image_out: "refused",
   tools: [
     "mapped",
-    "alternatives at the root of a schema (`oneOf`, `anyOf`, `allOf`) are described to the model, declared",
+    "alternatives at the root of a schema (`oneOf`, `anyOf`, `allOf`) are described to the model, and names of arguments beyond `^[a-zA-Z0-9_.-]{1,64}$` are others until the answer, both declared",
   ],
   tools_strict: [
     "mapped",

@@ -458,6 +458,27 @@ t.test("alternatives at the root of a tool's schema, which the vendor refuses, a
   t.match(text, inner.text, "its original text");
 });
 
+t.test("names of arguments that the vendor refuses are others, in calls too", async (t) => {
+  const inner = '{"type":"object","properties":{"$top":{"type":"number","default":9007199254740993}}}';
+  const parameters = new RawJson(
+    `{"type":"object","properties":{"$top":${inner},"filter[id]":{},"a.b":{}},"required":["a.b","$top"]}`,
+  );
+  const f = { kind: "function", at: "tools.0", name: "f", parameters } as const;
+  const call = { kind: "tool_call", id: "c", name: "f", arguments: '{"$top":{"$top":1.0}}', at: "m" } as const;
+  const turns: Parameters<typeof conversation>[0] = [
+    ["user", text("Hi")],
+    ["assistant", call],
+    ["user", { kind: "tool_result", callId: "c", parts: [], at: "m" }],
+  ];
+  const { text: sent, changed } = write(conversation(turns, { tools: [f] }));
+  t.match(
+    sent,
+    `"input_schema":{"type":"object","properties":{"_top":${inner},"filter_id_":{},"a.b":{}},"required":["a.b","_top"]}`,
+  );
+  t.match(sent, '"input":{"_top":{"$top":1.0}}');
+  t.match(changed, [/tools\.0: names of its arguments/]);
+});
+
 t.test(
   "a schema with an object of any names is refused for an answer, and sent without strict for a tool",
   async (t) => {
