@@ -255,7 +255,7 @@ export class Generation {
       const health = createHealth(made, former, providers, marketplace);
       const levels = new Levels(config.limits, new Calendar(config.timezone));
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
-      const objects = new ObjectAccess(made.owners, config.share, providers.values(), envelopes.ids, protocols);
+      const objects = new ObjectAccess(made.owners, config.share, providers.values(), envelopes.ids, protocols, health);
       const parts = { keys, values, ledger, levels, limiter, marketplace, health, objects, translations, redactor };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);

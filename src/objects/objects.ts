@@ -19,6 +19,12 @@ import { RequestFileMarks } from "./request-file-marks.ts";
 import { ownersOf, type Share } from "./share.ts";
 import { UnfinishedUploads } from "./uploaded-pieces.ts";
 
+/** Remembers which of a provider's several credentials has made an object: another one may be another account's. */
+interface ObjectCredentials {
+  credentialOf(object: string): string | undefined;
+  recordCredential(object: string, label: string): void;
+}
+
 /**
  * Separates the objects of gateway keys: a request may name only objects of its own key or shared with it, and objects that a
  * response reports as created are recorded for the key.
@@ -36,6 +42,7 @@ export class ObjectAccess {
     providers: Iterable<Provider>,
     private readonly issued: IssuedIds,
     protocols: Iterable<Protocol>,
+    private readonly credentials?: ObjectCredentials,
   ) {
     this.requestFiles = new RequestFileMarks(owners, (object, caller) => this.mayUse(object, caller));
     // All at once: a body is scanned for the words that are known when it arrives.
@@ -72,7 +79,7 @@ export class ObjectAccess {
     const absent = native ? notFound : notStored;
     const admitted =
       named.length > 0
-        ? this.places(named, exchange.caller, (found) => limitTargets(exchange, found), absent)
+        ? this.places(named, exchange.caller, (found) => this.chooseTargets(exchange, found), absent)
         : undefined;
     if (!native || finder?.comparedPath === undefined) return admitted;
     const comparisons = all.filter(({ param }) => compared(param));
@@ -80,6 +87,18 @@ export class ObjectAccess {
     // The targets that are left decide.
     const check = () => this.admitComparisons(exchange, comparisons);
     return admitted ? admitted.then(check) : check();
+  }
+
+  /** Limits the targets to the providers that store the objects, and prefers the credential that made one of them. */
+  private chooseTargets(exchange: Exchange, found: readonly LocatedObject[]): void {
+    limitTargets(exchange, found);
+    for (const { provider } of exchange.targets)
+      for (const { object } of found) exchange.objectCredential ??= this.credentialOf(object.id, provider.name);
+  }
+
+  /** Returns the label of the credential that made an object; undefined: unknown, or its provider has one. */
+  credentialOf(id: string, provider: string): string | undefined {
+    return this.credentials?.credentialOf(`${provider} ${id}`);
   }
 
   /** Leaves out what is only compared with, unless it is the caller's to name at every target's provider. */
@@ -184,7 +203,7 @@ export class ObjectAccess {
       recorded += this.recordCreated(
         objects.createdIds(asObject(json) ?? {}, body),
         exchange.caller,
-        attempt.target.provider.name,
+        attempt,
         model?.id,
       );
     };
@@ -200,8 +219,14 @@ export class ObjectAccess {
   }
 
   /** Records objects that a caller has created, and returns their number; callers without a key own nothing. */
-  recordCreated(ids: Iterable<string>, caller: Caller | undefined, provider: string, model?: string): number {
+  recordCreated(
+    ids: Iterable<string>,
+    caller: Caller | undefined,
+    { target, credential }: Pick<Attempt, "target" | "credential">,
+    model?: string,
+  ): number {
     if (!caller) return 0;
+    const { name: provider, credentials } = target.provider;
     const { id: key, group } = caller;
     const own = { provider, key, ...(group === undefined ? {} : { group }), ...(model === undefined ? {} : { model }) };
     const made: OwnedObject[] = [];
@@ -210,6 +235,8 @@ export class ObjectAccess {
       if (id.length <= MAX_ID) made.push({ id, ...own });
     }
     if (made.length > 0) this.owners.add(made);
+    if (credential && credentials.length > 1)
+      for (const { id } of made) this.credentials?.recordCredential(`${provider} ${id}`, credential.label);
     return made.length;
   }
 

@@ -186,6 +186,7 @@ export class PassThroughObjects {
   admit(): MaybePromise<void> {
     const admitted = this.isChecked ? this.admitAddress() : undefined;
     const { path, objects, provider, exchange } = this;
+    exchange.objectCredential = path?.id === undefined ? undefined : objects.credentialOf(path.id, provider);
     const id = exchange.method === "DELETE" && this.uploads.length > 0 ? path?.id : undefined;
     if (id === undefined) return admitted;
     const endMark = () => objects.requestFiles.end(id, provider, exchange);
@@ -292,7 +293,8 @@ export class PassThroughObjects {
     const found = this.members?.push(bytes);
     if (!found) return;
     const { objects, exchange, provider, piece, uploads } = this;
-    objects.recordCreated(idsIn(found, this.idPaths), exchange.caller, provider);
+    const [attempt] = exchange.attempts;
+    if (attempt) objects.recordCreated(idsIn(found, this.idPaths), exchange.caller, attempt);
     const file = piece && uploads.flatMap((upload) => upload.uploadedFile(found) ?? [])[0];
     if (file && piece.hasRead(file.sha256)) objects.requestFiles.add(file.id, provider, file.expires, exchange);
   }

@@ -344,7 +344,8 @@ export class Upstreams {
       startedAt: exchange.elapsed,
       caller: callerIdOf(exchange),
     });
-    attempt.credential = this.health.credential(target, exchange.conversation, attempt.caller);
+    const { conversation, objectCredential } = exchange;
+    attempt.credential = this.health.credential(target, conversation, attempt.caller, objectCredential);
     attempt.withoutState = withoutState;
     return attempt;
   }

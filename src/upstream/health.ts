@@ -179,11 +179,15 @@ export class Health {
     return this.off.size === 0 ? targets : targets.filter((target) => !this.isOff(target));
   }
 
-  /** Gives an attempt without alternatives its credential. @throws GatewayError no_target where its target is switched off */
-  admit(attempt: Attempt): void {
+  /**
+   * Gives an attempt without alternatives its credential.
+   * @param preferred as of {@link credential}
+   * @throws GatewayError no_target where its target is switched off
+   */
+  admit(attempt: Attempt, preferred?: string): void {
     const { target, caller } = attempt;
     if (this.isOff(target)) throw switchedOffError();
-    attempt.credential = this.credential(target, undefined, caller);
+    attempt.credential = this.credential(target, undefined, caller, preferred);
   }
 
   /**
@@ -269,17 +273,30 @@ export class Health {
     this.conversations.record(conversation, Marketplace.nameOf(target));
   }
 
+  /** Returns the label of the credential that made an object, as far as it is known. @param object its provider and its id */
+  credentialOf(object: string): string | undefined {
+    return this.conversations.get(object);
+  }
+
+  /** Remembers the credential that made an object, like the target of a conversation. */
+  recordCredential(object: string, label: string): void {
+    this.conversations.record(object, label);
+  }
+
   /**
    * Returns the credential for a conversation at a target: always the same one while it may be used, and otherwise always the
    * same second one. Without a conversation the next in turn; where all are in cooldown, the one whose cooldown ends first.
+   * @param preferred label of the one that is taken while it may be used
    */
-  credential(target: Target, conversation?: string, caller?: string): Credential | undefined {
+  credential(target: Target, conversation?: string, caller?: string, preferred?: string): Credential | undefined {
     const state = this.stateOf(target);
     const { credentials } = target.provider;
     if (credentials.length < 2) return credentials[0];
     const now = this.clock();
     let best: Credential | undefined;
     let soonest = Number.POSITIVE_INFINITY;
+    const first = preferred === undefined ? undefined : credentials.find(({ label }) => label === preferred);
+    if (first && credentialUsableAt(state, first, caller) <= now) return first;
     for (const credential of credentialOrder(credentials, conversation ?? state.provider.nextCredential++)) {
       const until = Math.max(credentialUsableAt(state, credential, caller), now);
       if (until < soonest) [best, soonest] = [credential, until];

@@ -3,6 +3,7 @@ import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import type { Attempt } from "../../src/core/attempt.ts";
 import { Body } from "../../src/core/body.ts";
 import type { Caller } from "../../src/core/caller.ts";
 import type { Exchange } from "../../src/core/exchange.ts";
@@ -10,6 +11,7 @@ import type { Protocol } from "../../src/core/protocol.ts";
 import type { IssuedIds } from "../../src/objects/issued.ts";
 import { ObjectAccess } from "../../src/objects/objects.ts";
 import type { Owners } from "../../src/store/owners.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 import { startGateway } from "../support/gateway.ts";
 import { httpUpstream, type SeenRequest } from "../support/upstream.ts";
 
@@ -262,6 +264,44 @@ t.test("a request for a stored answer names no other key's objects in its query 
   t.match([refused.status, await refused.json()], [404, { error: { param: "after" } }]);
 });
 
+t.test("what an object's account alone knows is requested with the credential that made it", async (t) => {
+  const accounts = new Map<string, string>();
+  const upstream = await httpUpstream(({ method, url, body, rawHeaders }, reply) => {
+    const account = new HeaderList(rawHeaders).get("authorization") ?? "";
+    const { previous_response_id: previous = "" } = method === "POST" ? JSON.parse(String(body)) : {};
+    const named = previous || /(?:resp|batch)_\d+/.exec(url)?.[0];
+    const id = `${url.includes("batches") ? "batch" : "resp"}_${accounts.size}`;
+    if (method === "POST") accounts.set(id, account);
+    const status = named === undefined || accounts.get(named) === account ? 200 : 404;
+    reply.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ id, output: [] }));
+  });
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { v: { url: "${upstream.origin}v1", protocol: openai-responses, credential: [sk-account-one-012345, sk-account-two-012345] } }
+models: { both: { targets: [v:m] } }
+paths: { "/v1/batches/*": { pass: v } }
+${FILE_KEYS}`,
+  );
+  const ask = async (path: string, body?: object) => {
+    const headers = { authorization: `Bearer ${KEYS.mine}`, "content-type": "application/json" };
+    const init = { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) };
+    const response = await fetch(running.url + path, init);
+    t.equal(response.status, 200, `${path} ${JSON.stringify(body)}`);
+    return ((await response.json()) as { id: string }).id;
+  };
+  for (let i = 0; i < 4; i++) {
+    let previous = await ask(PATHS.responses, { model: "both", input: `Conversation ${i}` });
+    for (let turn = 0; turn < 4; turn++) {
+      await ask(`${PATHS.responses}/${previous}`);
+      previous = await ask(PATHS.responses, { model: "both", input: `${i} ${turn}`, previous_response_id: previous });
+    }
+    const batch = await ask("/v1/batches", {});
+    for (let n = 0; n < 3; n++) await ask(`/v1/batches/${batch}`);
+  }
+  t.equal(new Set(accounts.values()).size, 2, "both accounts are used");
+});
+
 t.test("an answer to compare caches with is named where it is the key's own, and left out elsewhere", async (t) => {
   const { a, b, ask, url } = await pair(t);
   const made = await ask("mine", PATHS.responses, { model: "only-b", input: "x" });
@@ -488,10 +528,11 @@ t.test("an id that no request can name is not recorded, and of very many ids of 
   const add: Owners["add"] = (made) => void added.push(...made.map(({ id }) => id));
   const objects = new ObjectAccess({ add } as unknown as Owners, "key", [], {} as IssuedIds, []);
   const caller = { id: "one" } as Caller;
-  t.equal(objects.recordCreated(["file-1", "f".repeat(100_000)], caller, "up"), 1);
+  const attempt = { target: { provider: { name: "up", credentials: [] } } } as unknown as Attempt;
+  t.equal(objects.recordCreated(["file-1", "f".repeat(100_000)], caller, attempt), 1);
   t.strictSame(added, ["file-1"]);
   const many = Array.from({ length: 100_000 }, (_, i) => `msg_${i}`);
-  t.equal(objects.recordCreated(many, caller, "up"), 5000);
+  t.equal(objects.recordCreated(many, caller, attempt), 5000);
   t.strictSame(added.slice(1), many.slice(0, 5000));
 });
 
