@@ -72,6 +72,12 @@ function anthropicBlock(court: Court, block: JsonObject, place: string): void {
   court.need(members, place, `${type} is no block`);
   if (members) court.only(block, place, members);
   if (type === "text") court.need(asText(block["text"]), place, "an empty text");
+  if (block["is_error"] === true && typeof block["content"] !== "string")
+    court.need(
+      objects(block["content"]).every((inner) => inner["type"] === "text"),
+      place,
+      "a failed result with other than texts",
+    );
   if (type === "thinking") court.need(asText(block["signature"]), place, "a thought without a signature");
   if (type === "tool_use") {
     court.need(/^[a-zA-Z0-9_-]{1,64}$/.test(String(block["id"])), place, "the id has other characters");

@@ -254,7 +254,8 @@ function messageOf(turn: Turn, context: EncodeContext, marks: CacheMarks): Writt
 }
 
 function blocksOf(turn: Turn, context: EncodeContext, marks: CacheMarks): JsonObject[] {
-  return turn.parts.map(hoistCacheMark).flatMap((part) => {
+  const parts = turn.parts.map(hoistCacheMark).flatMap((part) => detachMedia(part, context));
+  return parts.flatMap((part) => {
     if (part.kind === "media" && turn.role !== "user")
       context.refuse(part.at, "This model takes images and files from the user only");
     const block = blockOf(part, context);
@@ -269,6 +270,19 @@ function hoistCacheMark(part: Part): Part {
   const cache = part.kind === "tool_result" ? part.parts.findLast((inner) => inner.cache)?.cache : undefined;
   if (part.kind !== "tool_result" || !cache) return part;
   return { ...part, cache: part.cache ?? cache, parts: part.parts.map(({ cache: _, ...each }): Part => each) };
+}
+
+/** Moves the media of a failed result behind it, and mentions them in its text: the vendor takes only text there. [D] */
+function detachMedia(part: Part, context: EncodeContext): Part[] {
+  if (part.kind !== "tool_result" || part.isError !== true) return [part];
+  const media = part.parts.filter(({ kind }) => kind === "media");
+  if (media.length === 0) return [part];
+  context.change(part.at, "media of a failed result follow it, as the user's");
+  const parts = part.parts.map(
+    (inner): Part =>
+      inner.kind === "media" ? { kind: "text", at: inner.at, text: `[${inner.media} attached]` } : inner,
+  );
+  return [{ ...part, parts }, ...media];
 }
 
 /** Encodes a part as a block; undefined if this protocol has none for it. */

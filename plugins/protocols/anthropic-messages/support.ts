@@ -56,7 +56,7 @@ export const support: SupportTable = {
     "mapped",
     "with the user's next turn and a note that they are the assistant's, declared; dropped without such a turn",
   ],
-  tool_result_media: "mapped",
+  tool_result_media: ["mapped", "those of a failed result follow it, declared"],
   tool_result_error: "mapped",
   reasoning_effort: [
     "mapped",

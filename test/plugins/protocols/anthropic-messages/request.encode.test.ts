@@ -322,20 +322,30 @@ t.test("images are accepted in four types, files as PDF and text", async (t) => 
   t.throws(() => shown({ media: "audio", source: { base64: "UEs" } }), /m: .*no audio/);
 });
 
-t.test("a tool's result keeps its images and its error flag", async (t) => {
+t.test("a tool's result keeps its images, and its error flag; images of a failed one follow all results", async (t) => {
   const image: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "iVBO" }, at: "i" };
   const failed = { ...result("a", text("see"), image), isError: true } as Part;
-  t.match(
-    messages(
-      conversation([
-        ["assistant", call("a")],
-        ["user", failed],
-      ]),
-    )[1],
-    {
-      content: [{ is_error: true, content: [{ type: "text", text: "see" }, { type: "image" }] }],
-    },
+  const sent = write(
+    conversation([
+      ["assistant", call("a"), call("b")],
+      ["user", failed, result("b", image)],
+    ]),
   );
+  const source = { type: "base64", media_type: "image/png", data: "iVBO" };
+  t.same((sent.body["messages"] as { content: object[] }[])[1]?.content, [
+    {
+      type: "tool_result",
+      tool_use_id: "a",
+      content: [
+        { type: "text", text: "see" },
+        { type: "text", text: "[image attached]" },
+      ],
+      is_error: true,
+    },
+    { type: "tool_result", tool_use_id: "b", content: [{ type: "image", source }] },
+    { type: "image", source },
+  ]);
+  t.match(sent.changed, [/media of a failed result/]);
 });
 
 t.test("an assistant turn at the end is continued, unless the model is known not to", async (t) => {
