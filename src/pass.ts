@@ -80,7 +80,7 @@ async function forwardUnparsed(
   const owned = passing.admit();
   if (owned) await owned;
   exchange.attempts.push(attempt);
-  upstreams.health.admit(attempt, exchange.objectCredential);
+  upstreams.health.admit(attempt, exchange);
   const written = chain.send(exchange, attempt);
   if (written) await written;
   addCredential(attempt);

@@ -104,7 +104,7 @@ async function passthroughAttempt(
   const attempt = path.createAttempt(exchange, below);
   const owned = path.objects(exchange, below, parts.objects, 0).admit();
   if (owned) await owned;
-  parts.upstreams.health.admit(attempt, exchange.objectCredential);
+  parts.upstreams.health.admit(attempt, exchange);
   return attempt;
 }
 

@@ -162,7 +162,7 @@ export class Exchange {
   objectError: GatewayError | undefined;
   /**
    * A value shared by all requests of one conversation and by no other, so that they keep to one credential; undefined: unknown.
-   * It contains no text of the conversation.
+   * It contains no text of the conversation. On a path with `pass`: of all requests about objects of one owner.
    */
   conversation: string | undefined;
   /** The label of the credential that made an object which the request names, where that is known; preferred to others. */

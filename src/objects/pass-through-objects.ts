@@ -10,6 +10,7 @@ import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";
 import type { ObjectAccess } from "./objects.ts";
 import { looksLikeId, possibleIds } from "./possible-ids.ts";
 import { type BodyReferenceFinder, type ObjectReference, ReferenceFinder } from "./reference-finder.ts";
+import { ownersOf } from "./share.ts";
 import { PieceReader } from "./uploaded-pieces.ts";
 
 const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
@@ -186,6 +187,8 @@ export class PassThroughObjects {
   admit(): MaybePromise<void> {
     const admitted = this.isChecked ? this.admitAddress() : undefined;
     const { path, objects, provider, exchange } = this;
+    // Objects of one owner may name each other in bodies, which arrive later.
+    exchange.conversation = path?.owned ? ownersOf(objects.share, exchange.caller)[0] : undefined;
     exchange.objectCredential = path?.id === undefined ? undefined : objects.credentialOf(path.id, provider);
     const id = exchange.method === "DELETE" && this.uploads.length > 0 ? path?.id : undefined;
     if (id === undefined) return admitted;

@@ -181,13 +181,12 @@ export class Health {
 
   /**
    * Gives an attempt without alternatives its credential.
-   * @param preferred as of {@link credential}
    * @throws GatewayError no_target where its target is switched off
    */
-  admit(attempt: Attempt, preferred?: string): void {
+  admit(attempt: Attempt, exchange: Pick<Exchange, "conversation" | "objectCredential">): void {
     const { target, caller } = attempt;
     if (this.isOff(target)) throw switchedOffError();
-    attempt.credential = this.credential(target, undefined, caller, preferred);
+    attempt.credential = this.credential(target, exchange.conversation, caller, exchange.objectCredential);
   }
 
   /**

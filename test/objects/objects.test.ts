@@ -268,8 +268,8 @@ t.test("what an object's account alone knows is requested with the credential th
   const accounts = new Map<string, string>();
   const upstream = await httpUpstream(({ method, url, body, rawHeaders }, reply) => {
     const account = new HeaderList(rawHeaders).get("authorization") ?? "";
-    const { previous_response_id: previous = "" } = method === "POST" ? JSON.parse(String(body)) : {};
-    const named = previous || /(?:resp|batch)_\d+/.exec(url)?.[0];
+    const { previous_response_id, input_file_id } = method === "POST" ? JSON.parse(String(body)) : {};
+    const named = previous_response_id ?? input_file_id ?? /(?:resp|batch)_\d+/.exec(url)?.[0];
     const id = `${url.includes("batches") ? "batch" : "resp"}_${accounts.size}`;
     if (method === "POST") accounts.set(id, account);
     const status = named === undefined || accounts.get(named) === account ? 200 : 404;
@@ -296,8 +296,11 @@ ${FILE_KEYS}`,
       await ask(`${PATHS.responses}/${previous}`);
       previous = await ask(PATHS.responses, { model: "both", input: `${i} ${turn}`, previous_response_id: previous });
     }
-    const batch = await ask("/v1/batches", {});
-    for (let n = 0; n < 3; n++) await ask(`/v1/batches/${batch}`);
+    let batch = await ask("/v1/batches", {});
+    for (let n = 0; n < 3; n++) {
+      await ask(`/v1/batches/${batch}`);
+      batch = await ask("/v1/batches", { input_file_id: batch });
+    }
   }
   t.equal(new Set(accounts.values()).size, 2, "both accounts are used");
 });

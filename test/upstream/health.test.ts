@@ -366,12 +366,13 @@ t.test("nothing is sent where an operator has switched a target or a provider of
   health.setSwitchedOff("two", true);
   t.same([health.candidates([one, two]), health.ordered([one, two])], [[], []], "however few are left");
   const attempt = new Attempt({ target: two, ...start });
-  t.throws(() => health.admit(attempt), { code: "no_target", retry: false });
+  const unknown = { conversation: undefined, objectCredential: undefined };
+  t.throws(() => health.admit(attempt, unknown), { code: "no_target", retry: false });
   const next = new Health(0.5, new MemoryLog(), undefined, health);
   t.same(next.enabled([one, two]), [], "a reload keeps it");
   for (const name of ["one:m", "two"]) next.setSwitchedOff(name, false);
   t.same(health.ordered([one, two]), [one, two]);
   t.equal(health.report(one).state, "closed");
-  health.admit(attempt);
+  health.admit(attempt, unknown);
   t.equal(attempt.credential, two.provider.credentials[0]);
 });
