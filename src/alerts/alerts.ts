@@ -9,6 +9,8 @@ import type { Webhook, WebhookMessage } from "./webhook.ts";
 const MAX_QUEUED = 100;
 /** Limit of remembered subjects. */
 const MAX_SUBJECTS = 2000;
+/** Milliseconds after which an alert that could not be posted is raised again, if its condition lasts. */
+const RAISED_AGAIN = 5 * 60_000;
 /** Characters of a message. */
 const MAX_TEXT_LENGTH = 1000;
 
@@ -42,6 +44,8 @@ export class Alerts {
   posted = 0;
   failed = 0;
   private readonly active = new Map<string, { state: string; at: number }>();
+  /** Subjects of which the last post failed: though this gateway has claimed it, nobody was told. */
+  private readonly unposted = new Set<string>();
   private readonly queue: { message: WebhookMessage; state: string; ordered: boolean }[] = [];
   private posting: Promise<void> | undefined;
   private readonly closing = new AbortController();
@@ -103,7 +107,7 @@ export class Alerts {
   private enqueue(subject: string, state: string, kind: WebhookMessage["state"], text: string, ordered = false): void {
     if (this.closing.signal.aborted || !this.parts.settings()) return;
     if (this.queue.length >= MAX_QUEUED) {
-      this.countFailure(subject, `more than ${MAX_QUEUED} alerts wait to be posted`);
+      this.noteFailure(subject, state, `more than ${MAX_QUEUED} alerts wait to be posted`);
       return;
     }
     this.queue.push({
@@ -123,8 +127,10 @@ export class Alerts {
         if (!(await this.claim(message.subject, state, settings.repeat, ordered))) continue;
         await this.parts.webhook.post(settings.webhook, message, this.closing.signal);
         this.posted++;
+        this.unposted.delete(message.subject);
       } catch (thrown) {
-        this.countFailure(message.subject, thrownMessage(thrown));
+        this.unposted.add(message.subject);
+        this.noteFailure(message.subject, state, thrownMessage(thrown));
       }
     }
   }
@@ -133,11 +139,16 @@ export class Alerts {
   private async claim(subject: string, state: string, repeat: number, ordered: boolean): Promise<boolean> {
     // Half of the interval: of two gateways that check at different times, one could be slightly too early for its own
     // repetition.
-    return this.parts.claims.claim(subject, state, repeat / 2, ordered).catch(() => true);
+    const timeout = this.unposted.has(subject) ? 0 : repeat / 2;
+    return this.parts.claims.claim(subject, state, timeout, ordered).catch(() => true);
   }
 
-  private countFailure(subject: string, cause: string): void {
+  /** Counts and logs a failure. An alert that lasts is due again soon, not only after `repeat`. */
+  private noteFailure(subject: string, state: string, cause: string): void {
     this.failed++;
+    const known = this.active.get(subject);
+    const { repeat = 0 } = this.parts.settings() ?? {};
+    if (known?.state === state) known.at = this.now() - Math.max(0, repeat - RAISED_AGAIN);
     this.parts.log.error({ subject, cause: this.parts.redactor().text(cause) }, "an alert could not be posted");
   }
 }

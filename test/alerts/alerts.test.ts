@@ -17,6 +17,7 @@ async function make(
   t: Test,
   claims: Pick<AlertClaims, "claim"> = new AlertClaims(),
   shared?: AlertReceiver,
+  repeat = 1000,
 ): Promise<Made> {
   const receiver = shared ?? (await startReceiver(t));
   const webhook = new Webhook({}, [1]);
@@ -25,7 +26,7 @@ async function make(
   const clock = { now: 0 };
   const alerts = new Alerts({
     ...{ webhook, log, claims, clock: () => clock.now },
-    settings: () => ({ webhook: new URL(receiver.url), repeat: 1000 }),
+    settings: () => ({ webhook: new URL(receiver.url), repeat }),
     redactor: () => new Redactor(["canary-of-a-credential"]),
   });
   return { receiver, alerts, log, clock };
@@ -85,6 +86,34 @@ t.test("one of several gateways sends an alert; where none can decide which, eac
   await away.alerts.flush();
   t.equal(one.receiver.received.length, 2);
 });
+
+t.test(
+  "an alert that could not be posted is posted soon if it lasts, though this gateway has claimed it",
+  async (t) => {
+    const [MINUTE, HOUR] = [60_000, 3_600_000];
+    const timeouts: number[] = [];
+    const claims = {
+      claim: async (_subject: string, _state: string, timeout: number) => timeouts.push(timeout) === 1 || timeout === 0,
+    };
+    const { receiver, alerts, clock } = await make(t, claims, undefined, 4 * HOUR);
+    const raise = async () => {
+      alerts.raise({ subject: "ledger", state: "waiting", text: "it cannot be written" });
+      await alerts.flush();
+      return receiver.received.length;
+    };
+    receiver.answers.push({ status: 403 });
+    t.same([await raise(), alerts.failed], [0, 1]);
+    clock.now = 4 * MINUTE;
+    t.equal(await raise(), 0);
+    clock.now = 5 * MINUTE;
+    t.equal(await raise(), 1);
+    clock.now = 11 * MINUTE;
+    t.equal(await raise(), 1, "it was posted: it is repeated as others are");
+    clock.now = 5 * HOUR;
+    await raise();
+    t.same(timeouts, [2 * HOUR, 0, 2 * HOUR]);
+  },
+);
 
 t.test("a flood of alerts is truncated, and nothing is posted after the stop", async (t) => {
   const { receiver, alerts, log } = await make(t);
