@@ -73,11 +73,13 @@ export class Access {
   }
 
   /**
-   * Reports whether a page of another site makes the browser send a request, without the user having followed a link. That page
-   * cannot read the answer, but what it asks for may cost much, and where no sign-in is needed anybody is answered.
+   * Reports whether a page of another origin makes the browser send a request, without the user having followed a link. That page
+   * cannot read the answer, but what it asks for may cost much, and where no sign-in is needed anybody is answered. Other ports of
+   * this machine, and other hosts of the domain, are the same site to browsers.
    */
   isEmbedded({ headers }: IncomingMessage): boolean {
-    return headers["sec-fetch-site"] === "cross-site" && headers["sec-fetch-dest"] !== "document";
+    const isForeign = ["cross-site", "same-site"].includes(headers["sec-fetch-site"] as string);
+    return isForeign && headers["sec-fetch-dest"] !== "document";
   }
 
   /** Describes how to sign in with the admin role. */

@@ -160,7 +160,7 @@ export class Admin {
         "Another site cannot change anything here. If this is the console's own, the proxy in front must pass Host on (nginx: proxy_set_header Host $http_host).",
       );
     if (access.isEmbedded(request))
-      throw new AdminError("not_allowed", "Pages of other sites cannot use anything here.");
+      throw new AdminError("not_allowed", "Pages of other origins cannot use anything here.");
     if (await this.sessions.serve(received)) return;
     if (path !== "/metrics" && path !== OPENAPI_PATH && !path.startsWith("/api/")) {
       if (reads && (await this.parts.pages?.serve(received, () => this.isKnownUser(request)))) return;

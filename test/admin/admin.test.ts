@@ -165,8 +165,14 @@ t.test("a page of another site cannot keep the gateway busy with reads, but may 
     t.equal(await read({ [site]: "cross-site", "sec-fetch-dest": "image" }, path), 403, path);
     t.equal(await read({ [site]: "cross-site", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate" }, path), 403);
     t.equal(await read({ [site]: "cross-site" }, path), 403);
+    t.equal(
+      await read({ [site]: "same-site", "sec-fetch-dest": "image" }, path),
+      403,
+      "of another port of this machine",
+    );
   }
-  t.equal(await read({ [site]: "cross-site", "sec-fetch-dest": "document" }), 200);
+  for (const other of ["cross-site", "same-site"])
+    t.equal(await read({ [site]: other, "sec-fetch-dest": "document" }), 200, other);
   for (const own of ["same-origin", "none"]) t.equal(await read({ [site]: own, "sec-fetch-dest": "empty" }), 200, own);
   t.equal(await read({}), 200, "programs say nothing of it");
 });
