@@ -1,11 +1,19 @@
 /** Pages whose scripts are loaded when they are first shown, or a while after the start. */
 
-import { Failure, html, useLayoutEffect, useState } from "./ui.js";
+import { Failure, html, useErrorBoundary, useLayoutEffect, useState } from "./ui.js";
 
 /** Milliseconds after which the pages that are not shown are loaded too. */
 const LATER = 2000;
 
 const AWAY = new Error("This page could not be read. The gateway may be away, or another version by now.");
+
+/** Shows a page, or why it cannot be shown: an error in one page leaves the others, and the way to them. */
+function Guarded({ page: Shown, ...rest }) {
+  const [error] = useErrorBoundary((thrown) => reportError(thrown));
+  if (!error) return html`<${Shown} ...${rest} />`;
+  const told = new Error(`This page cannot be shown: ${error.message}`);
+  return html`<${Failure} error=${told} again=${() => location.reload()} />`;
+}
 
 /**
  * @param loads functions that load a page's component, by name
@@ -28,7 +36,7 @@ export function lazily(loads) {
         () => fail(AWAY),
       );
     }, [name]);
-    if (Shown) return html`<${Shown} ...${rest} />`;
+    if (Shown) return html`<${Guarded} key=${name} page=${Shown} ...${rest} />`;
     return error
       ? html`<${Failure} error=${error} again=${() => location.reload()} />`
       : html`<div class="skeleton" aria-busy="true"><p class="quiet">Loading…</p></div>`;

@@ -4,7 +4,17 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/preac
 import { fetched, taken } from "./first.js";
 import { count, moment, offset, utc } from "./format.js";
 
-export { html, render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/preact.js";
+export {
+  html,
+  render,
+  useCallback,
+  useEffect,
+  useErrorBoundary,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "../lib/preact.js";
 
 /** Returns the query of the URL as an object: the URL holds the whole view, so that a link shows the same. */
 const view = () => Object.fromEntries(new URLSearchParams(location.search));

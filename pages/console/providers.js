@@ -32,7 +32,10 @@ const providerOf = (target) => (target.to ?? target).split(":", 1)[0];
 
 /** Returns the lines that remove a provider from all models with another target, and the models without one. */
 function without(name, models) {
-  const served = models.filter(({ targets }) => targets.some(({ provider }) => provider === name));
+  const served = models.filter(
+    // The file that has just been loaded may lack a model that a worker still serves.
+    ({ targets, written }) => written.targets && targets.some(({ provider }) => provider === name),
+  );
   const left = served.map(({ id, written: { targets } }) => ({
     id,
     targets: targets.filter((target) => providerOf(target) !== name),
@@ -83,7 +86,7 @@ const patchOfProvider = ({ name, concurrency = 20, health, written }) => ({
 /**
  * Returns the settings of a model that are usually changed, as written in the file; weights also where they are omitted there.
  */
-const patchOf = ({ balance, written: { targets, ...rest } }) => ({
+const patchOf = ({ balance, written: { targets = [], ...rest } }) => ({
   balance,
   targets: targets.map((target) => (typeof target === "string" ? { to: target, weight: 1 } : { weight: 1, ...target })),
   ...rest,

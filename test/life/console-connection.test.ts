@@ -109,3 +109,27 @@ t.test("a sign-out that fails is reported", options, async (t) => {
   await page.getByRole("button", { name: "Sign out" }).click();
   t.equal((await page.locator("header").getByRole("alert").innerText()).trim(), "The store cannot answer.");
 });
+
+t.test("a page that cannot be shown says so, and leaves the others", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/money");
+  await page.route("**/api/audit*", (route) => route.fulfill({ json: { entries: null } }));
+  page.removeAllListeners("pageerror");
+  await page.getByRole("link", { name: "Audit" }).click();
+  t.match(await page.getByRole("alert").innerText(), /^This page cannot be shown: /);
+  await page.getByRole("link", { name: "Money" }).click();
+  await page.getByText("Spent today").waitFor();
+});
+
+t.test("a model that the file just lost leaves the page of providers as it is", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/audit");
+  await page.route("**/api/models", async (route) => {
+    const json = await (await route.fetch()).json();
+    for (const model of json.models) if (model.id === "slow") model.written = {};
+    await route.fulfill({ json });
+  });
+  await page.goto(`${gateway.base}/providers`);
+  await page.getByRole("button", { name: "Take demo out of its models" }).click();
+  await page.getByText("Nobody else serves").waitFor();
+});
