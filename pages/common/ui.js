@@ -130,7 +130,11 @@ export async function fetchJson(address, options) {
 export function Copy({ text, label = "Copy", what = "" }) {
   const [done, set] = useState(false);
   const copy = async () => {
-    await navigator.clipboard.writeText(text).catch(() => copyByHand(text));
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      copyByHand(text);
+    }
     set(true);
     setTimeout(() => set(false), 1500);
   };
@@ -139,13 +143,15 @@ export function Copy({ text, label = "Copy", what = "" }) {
   </button>`;
 }
 
-/** Copies with a selection, where the clipboard API is not available, as on plain http. */
+/** Copies with a selection, where the clipboard API is denied, or missing as on plain http. */
 function copyByHand(text) {
+  const focused = document.activeElement;
   const area = document.body.appendChild(document.createElement("textarea"));
   area.value = text;
   area.select();
   document.execCommand("copy");
   area.remove();
+  focused?.focus();
 }
 
 /** A block of code with a button to copy it. */

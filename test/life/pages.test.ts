@@ -102,6 +102,19 @@ t.test("of 5,000 models 200 are drawn at once, and all are searched", options, a
   t.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
 });
 
+t.test("texts are copied on plain http too, where browsers have no clipboard API", options, async (t) => {
+  const page = await at(t, await startGateway(t, YAML), "/");
+  await page.addInitScript("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+  await page.goto(page.url().replace(/\/$/, "/models/acme/sage"));
+  const button = page.getByRole("button", { name: "Copy the id" });
+  await button.click();
+  await button.getByText("Copied").waitFor();
+  const key = page.getByLabel("Key", { exact: true });
+  await key.focus();
+  await page.keyboard.press("ControlOrMeta+V");
+  t.equal(await key.inputValue(), "acme/sage");
+});
+
 t.test("a model's page is found by a name that fits an alias", options, async (t) => {
   const yaml = YAML.replace("slow: {", "slow: { aliases: [claude-haiku-*],").replace(
     "long: {",
