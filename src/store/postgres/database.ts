@@ -207,7 +207,7 @@ export class PostgresDatabase implements SqlRunner {
       return Object.assign(new FileError(message, { cause: thrown }), { code });
     }
     const isRefused = LOGIN_REFUSED.has(code ?? "");
-    if (!isBroken(thrown) && !isRefused && !UNREACHABLE_CODES.has(code ?? "")) return thrown;
+    if (!isBroken(thrown) && !isRefused && !isUnreachable(code)) return thrown;
     const hint = isRefused ? `; ${hintOf(this.settings, code)}` : "";
     const away = `PostgreSQL at ${displayUrl(this.settings)} (store: ledger): ${errorReason(thrown)}${hint}`;
     return new StoreUnavailableError(away, { cause: thrown, code });
@@ -254,7 +254,10 @@ async function beginTransaction(ask: PostgresQuery, transaction: { lost: boolean
 }
 
 /** Reports whether a connection has broken during a query, or has not responded. */
-const isBroken = (error: unknown): boolean => error instanceof TimeoutError || BROKEN.has(postgresCode(error) ?? "");
+const isBroken = (error: unknown): boolean =>
+  error instanceof TimeoutError || BROKEN.has(postgresCode(error) ?? "") || POOLER.test(postgresCode(error) ?? "");
+/** The class of codes with which a pooler answers that cannot reach its server, or does not want to; it then closes the connection. */
+const POOLER = /^08/;
 const BROKEN: ReadonlySet<string> = new Set([
   ...["CONNECTION_CLOSED", "CONNECTION_DESTROYED", "CONNECTION_ENDED", "CONNECT_TIMEOUT", "ECONNRESET", "EPIPE"],
   // The server closes it, or is a standby: a new connection may lead to the one that was promoted.
@@ -346,11 +349,14 @@ export function unusableDatabase(settings: PostgresSettings, error: unknown): Fi
 const errorReason = (error: unknown): string => thrownMessage(error) || (postgresCode(error) ?? "it cannot be reached");
 
 function hintOf({ user, database, tls }: PostgresSettings, code = ""): string | undefined {
-  if (UNREACHABLE_CODES.has(code)) return "is PostgreSQL running there?";
+  if (POOLER.test(code))
+    return "a pooler in front of PostgreSQL says so; docs/store.md lists the settings that it needs";
+  if (isUnreachable(code)) return "is PostgreSQL running there?";
   if (code === "28P01")
     return `the password of ${user} in store.ledger is wrong or missing: correct it, and restart the gateway`;
   if (code === "28000") return "pg_hba.conf of the server lets nobody in like that";
   if (code === "3D000") return `make it: create database "${database}" owner "${user}"`;
+  if (code === "55000") return `let connections in: alter database "${database}" allow_connections true`;
   if (code === "42501")
     return `grant create on database "${database}" to "${user}", or make it the owner of schema ${SCHEMA}`;
   if (code === "25006" || code === "53100") return ADVICE.get(code);
@@ -370,10 +376,11 @@ const ADVICE: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Codes of a server that refuses the connection: it may have accepted earlier ones, before a password was changed. */
-const LOGIN_REFUSED: ReadonlySet<string> = new Set(["28P01", "28000", "3D000", "53300"]);
+const LOGIN_REFUSED: ReadonlySet<string> = new Set(["28P01", "28000", "3D000", "53300", "55000"]);
 
-/** Codes of a server that is down, or not up yet. */
-export const UNREACHABLE_CODES: ReadonlySet<string> = new Set([
+/** Whether it is the code of a server that is down, or not up yet. */
+export const isUnreachable = (code = ""): boolean => UNREACHABLE_CODES.has(code) || POOLER.test(code);
+const UNREACHABLE_CODES: ReadonlySet<string> = new Set([
   ...[
     "ECONNREFUSED",
     "ENOENT",

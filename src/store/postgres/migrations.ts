@@ -3,12 +3,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { MigrationNumbers } from "../maintenance.ts";
 import {
   checkDatabase,
+  isUnreachable,
   PostgresDatabase,
   type PostgresQuery,
   postgresCode,
   SCHEMA,
   tableExists,
-  UNREACHABLE_CODES,
   unusableDatabase,
 } from "./database.ts";
 import type { PostgresSettings } from "./place.ts";
@@ -61,7 +61,7 @@ async function openWith<T>(
     try {
       return { database, result: await first(database) };
     } catch (thrown) {
-      if (UNREACHABLE_CODES.has(postgresCode(thrown) ?? "") && performance.now() < deadline) {
+      if (isUnreachable(postgresCode(thrown)) && performance.now() < deadline) {
         await sleep(RETRY_DELAY);
         continue;
       }

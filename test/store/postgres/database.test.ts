@@ -11,6 +11,7 @@ import {
   tableExists,
   unusableDatabase,
 } from "../../../src/store/postgres/database.ts";
+import { listen } from "../../support/listen.ts";
 import { openDatabase, placeOf, startPostgres } from "../../support/postgres.ts";
 import { until } from "../../support/until.ts";
 
@@ -29,6 +30,7 @@ t.test("an unusable database is reported with the remedy, and without its passwo
     ["53300", /max_connections/],
     ["25006", /name the server that can be written/],
     ["53100", /its disk is full: free room there/],
+    ["08P01", /a pooler in front of PostgreSQL says so/],
     ["SELF_SIGNED_CERT_IN_CHAIN", /sslrootcert=FILE/],
     ["ERR_TLS_CERT_ALTNAME_INVALID", /sslrootcert=FILE/],
     ["ECONNRESET", /does the server offer TLS/],
@@ -39,6 +41,22 @@ t.test("an unusable database is reported with the remedy, and without its passwo
   }
   t.match(unusableDatabase(place, Object.assign(new Error(""), { code: "ECONNREFUSED" })).message, /ECONNREFUSED; is/);
   t.equal(postgresCode("text"), undefined);
+});
+
+t.test("a pooler that cannot reach its server is an unavailable database", async (t) => {
+  const fields = Buffer.from("SFATAL\0VFATAL\0C08P01\0Mserver login has been failing, try again later\0\0");
+  const head = Buffer.from([0x45, 0, 0, 0, fields.length + 4]);
+  const pooler = createServer((socket) => {
+    socket.on("error", () => {}).once("data", () => socket.end(Buffer.concat([head, fields])));
+  });
+  const port = await listen(t, pooler);
+  const database = await PostgresDatabase.open(placeOf(`postgres://u@127.0.0.1:${port}/d?sslmode=disable`), 1);
+  t.teardown(() => database.close());
+  for (const asked of [database.query("select 1"), database.transaction(async () => {})]) {
+    const thrown = await asked.catch((error: unknown) => error);
+    t.ok(thrown instanceof StoreUnavailableError);
+    t.match(thrown, { code: "08P01", message: /: server login has been failing/ });
+  }
 });
 
 if (server) {
@@ -74,6 +92,7 @@ if (server) {
     const url = await server.database();
     await server.ask(url, "create role full login connection limit 0");
     await server.ask(url, "create role rotated login password 'a-new-one'");
+    await server.ask("postgres:///postgres", "create database closed allow_connections false");
     const hba = join(server.folder, "data", "pg_hba.conf");
     writeFileSync(hba, `local all rotated scram-sha-256\n${readFileSync(hba, "utf8")}`);
     await server.ask(url, "select pg_reload_conf()");
@@ -82,6 +101,7 @@ if (server) {
       [{ ...placeOf(url), user: "rotated" }, "28P01", /the password of rotated in store\.ledger is wrong or missing/],
       [{ ...placeOf(url), user: "nobody_here" }, "28000", /role "nobody_here" does not exist; pg_hba\.conf/],
       [{ ...placeOf(url), database: "none_here" }, "3D000", /database "none_here" does not exist; make it: /],
+      [{ ...placeOf(url), database: "closed" }, "55000", /not currently accepting connections; let connections in: /],
     ] as const) {
       const database = await PostgresDatabase.open({ ...place, password: "never-shown" }, 1);
       t.teardown(() => database.close());
