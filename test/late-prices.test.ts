@@ -34,7 +34,7 @@ class Versions extends PriceVersions {
 }
 
 function open(error?: Error, interval?: number) {
-  const versions = Object.assign(new Versions(), { error });
+  const versions = Object.assign(new Versions({ query: async () => [] }), { error });
   const logged: string[] = [];
   const causes: unknown[] = [];
   const log = {

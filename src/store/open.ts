@@ -21,16 +21,15 @@ import { copyInstructions, PostgresMaintenance } from "./postgres/maintenance.ts
 import { lacksSchema, migrationCount, openPostgres } from "./postgres/migrations.ts";
 import { PostgresObjects } from "./postgres/objects.ts";
 import { displayUrl, type StoreLocation, type StoreOptions } from "./postgres/place.ts";
-import { PostgresPrices } from "./postgres/prices.ts";
-import type { PriceVersions } from "./price-versions.ts";
+import { PriceVersions } from "./price-versions.ts";
 import { RevokedSessions } from "./revoked-sessions.ts";
 import { databaseSecret, loadOrCreateSecret } from "./secret.ts";
+import type { SqlRunner } from "./sql-runner.ts";
 import { SERVING_CHECKPOINT, SqliteDatabase } from "./sqlite/database.ts";
 import { SqliteKeys } from "./sqlite/keys.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
 import { SqliteMaintenance } from "./sqlite/maintenance.ts";
 import { SqliteObjects } from "./sqlite/objects.ts";
-import { SqlitePrices } from "./sqlite/prices.ts";
 import { restoreSqlite } from "./sqlite/restore.ts";
 
 /** Connections of the serving thread; one more listens for changes of keys. */
@@ -214,33 +213,38 @@ export function openStores(
   if (path !== IN_MEMORY && process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
     warn(`Other users of this machine can read the store ${path}: chmod 600 ${path}`);
   }
-  const keys = new SqliteKeys(database, fileKeys);
-  const { ledger, owners } =
-    path === IN_MEMORY ? memoryParts(database, warn) : journaledParts(path, database, warn, options);
-  const close = async () => {
-    await owners.close();
-    await ledger.close();
-    keys.close();
-    database.close();
-  };
-  const secret = async () => loadOrCreateSecret(path, warn);
-  const [audit, revokedSessions] = [new Audit(database), new RevokedSessions(database)];
-  const [prices, keptValues] = [new SqlitePrices(database), new KeptValues(database)];
-  const snapshot = () => undefined;
-  return {
-    keys,
-    ledger,
-    owners,
-    prices,
-    audit,
-    revokedSessions,
-    keptValues,
-    claims: new AlertClaims(keptValues),
-    secret,
-    snapshot,
-    close,
-  };
+  const tables = openTables(database);
+  return closable(database, {
+    keys: new SqliteKeys(database, fileKeys),
+    ...(path === IN_MEMORY ? memoryParts(database, warn) : journaledParts(path, database, warn, options)),
+    ...tables,
+    claims: new AlertClaims(tables.keptValues),
+    secret: async () => loadOrCreateSecret(path, warn),
+    snapshot: () => undefined,
+  });
 }
+
+/** The tables that are used in the same way in both databases. */
+const openTables = (database: SqlRunner) => ({
+  prices: new PriceVersions(database),
+  audit: new Audit(database),
+  revokedSessions: new RevokedSessions(database),
+  keptValues: new KeptValues(database),
+});
+
+/** Adds the function that closes the stores, and then the database. */
+const closable = <Parts extends Omit<Stores, "close">>(
+  database: { close(): MaybePromise<void> },
+  parts: Parts,
+): Parts & Pick<Stores, "close"> => ({
+  ...parts,
+  async close() {
+    await parts.owners.close();
+    await parts.ledger.close();
+    parts.keys.close();
+    await database.close();
+  },
+});
 
 const memoryParts = (database: SqliteDatabase, warn: LedgerWarn) => ({
   ledger: new SqliteLedger(database, warn),
@@ -265,24 +269,19 @@ function postgresStores(
   const keys = new PostgresKeys(database, fileKeys);
   if (known) keys.loadSnapshot(known.keys);
   const ledger = new JournaledLedger(place, journal, warn, options);
-  const owners = new JournaledOwners(new PostgresObjects(database), ledger);
-  const close = async () => {
-    await owners.close();
-    await ledger.close();
-    keys.close();
-    await database.close();
-  };
   let secretHex = known?.secret;
-  const secret = async () => {
-    secretHex ??= (await databaseSecret(database)).toString("hex");
-    return Buffer.from(secretHex, "hex");
-  };
-  const snapshot = () => {
-    const remembered = keys.snapshot();
-    return remembered && { schema: migrationCount(), ...(secretHex && { secret: secretHex }), keys: remembered };
-  };
-  const [audit, revokedSessions] = [new Audit(database), new RevokedSessions(database)];
-  const keptValues = new KeptValues(database);
-  const [prices, claims] = [new PostgresPrices(database), new PostgresClaims(database)];
-  return { keys, ledger, owners, prices, audit, revokedSessions, keptValues, claims, secret, snapshot, close };
+  return closable(database, {
+    ...{ keys, ledger },
+    owners: new JournaledOwners(new PostgresObjects(database), ledger),
+    ...openTables(database),
+    claims: new PostgresClaims(database),
+    async secret() {
+      secretHex ??= (await databaseSecret(database)).toString("hex");
+      return Buffer.from(secretHex, "hex");
+    },
+    snapshot() {
+      const remembered = keys.snapshot();
+      return remembered && { schema: migrationCount(), ...(secretHex && { secret: secretHex }), keys: remembered };
+    },
+  });
 }
