@@ -203,7 +203,7 @@ export function compareInvoice(
     });
   const totals = {
     invoice: invoice.lines.map(({ figures }) => figures).reduce(addFigures, {}),
-    ledger: own.map(({ figures }) => figures as Figures).reduce(addFigures, {}),
+    ledger: own.map(({ figures }) => figures).reduce(addFigures, {}),
   };
   return { providers, days, unmatched: [...unmatched.values()], totals };
 }

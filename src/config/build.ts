@@ -28,7 +28,7 @@ export function configuredProviders(
     const { url, credentials = [], off } = values.providers.get(name) ?? {};
     const { keep: _, ...health } = file.health;
     const all = url === "demo:" ? protocols : [];
-    const provider = {
+    return {
       name,
       url: url as URL | "demo:",
       speaks: entry.speaks ?? (entry.protocol === undefined ? all : [entry.protocol]),
@@ -40,9 +40,6 @@ export function configuredProviders(
       timeouts: { ...file.timeouts, ...dropUndefined(entry.timeouts ?? {}) },
       health: healthLimits({ ...health, ...dropUndefined(entry.health ?? {}) }),
       warm: entry.warm,
-    };
-    return {
-      ...provider,
       ...dropUndefined({
         header: entry.header?.toLowerCase(),
         idempotency: entry.idempotency?.toLowerCase(),
@@ -50,7 +47,7 @@ export function configuredProviders(
         threads: entry.threads,
         off,
       }),
-    } as ConfiguredProvider;
+    };
   });
 }
 
@@ -67,8 +64,11 @@ export function configuredModels(
     const hidden = entry.public ? {} : { public: false };
     const seconds = created === undefined ? DEFAULT_CREATED : Math.floor(created / 1000);
     const targets = entry.targets.map((written) => toTarget(written, entry));
-    const model = { id, place: placeOf(id), name, aliases, created: seconds, balance, targets, fallback };
-    return { ...model, ...dropUndefined({ can, description, context, output }), ...hidden } as ConfiguredModel;
+    return {
+      ...{ id, place: placeOf(id), name, aliases, created: seconds, balance, targets, fallback },
+      ...dropUndefined({ can, description, context, output }),
+      ...hidden,
+    };
   });
 }
 
@@ -87,7 +87,7 @@ function toTarget(written: ModelEntry["targets"][number], model: ModelEntry): Co
       via,
       facts: Object.keys(known).length > 0 ? known : undefined,
     }),
-  } as ConfiguredTarget;
+  };
 }
 
 const toPrice = (price: ModelEntry["price"]): Price | undefined =>
@@ -159,7 +159,7 @@ function toPaths(usual: DefaultPath, effective: [path: string, entry: PathEntry]
       use,
       strict: entry?.strict ?? false,
       ...dropUndefined({ protocol, serve, pass }),
-    } as ConfiguredPath,
+    },
   ];
 }
 
@@ -168,7 +168,7 @@ export function configuredKeys(file: Pick<GatewayFile, "keys">, values: ConfigVa
   return Object.entries(file.keys).map(([name, entry]) => {
     const fields = omit(entry, "key", "rpm", "tpm", "concurrency", "budget");
     const { hash, off } = values.keys.get(name) ?? {};
-    return { name, ...dropUndefined({ ...fields, hash, off }) } as ConfiguredKey;
+    return { name, ...dropUndefined({ ...fields, hash, off }) };
   });
 }
 
@@ -191,5 +191,5 @@ type LimitsEntry = Pick<GatewayFile["keys"][string], "rpm" | "tpm" | "concurrenc
 function toLimits({ rpm, tpm, concurrency, budget }: LimitsEntry): Limits {
   const sums = budget === undefined ? undefined : [budget].flat();
   const budgets = sums?.map((sum) => ("amount" in sum ? { ...sum.amount, soft: sum.soft } : { ...sum, soft: false }));
-  return dropUndefined({ rpm, tpm, concurrency, budgets }) as Limits;
+  return dropUndefined({ rpm, tpm, concurrency, budgets });
 }

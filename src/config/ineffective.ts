@@ -100,7 +100,7 @@ export function checkTimeouts(
   report: Report,
 ): void {
   const checkAt = (path: ConfigPath, times: Times, where: string) => {
-    const isSet = (...name: string[]) => atPath(written, ...(path as string[]), ...name) !== undefined;
+    const isSet = (...name: string[]) => atPath(written, ...path, ...name) !== undefined;
     const { total, first_byte: firstByte } = times.timeouts;
     // A timeout for all attempts is often longer than one provider's total: only one set next to a shorter total was meant to
     // apply.

@@ -166,7 +166,7 @@ async function checkOptions(
   }
   const { secrets, broken, ...revealed } = resolveOptions(given, path, context);
   const read = await parseOptions(schema, revealed);
-  const optionTexts = optionSecrets(given as YamlValue, secrets);
+  const optionTexts = optionSecrets(given, secrets);
   if (read.success) return { options: read.data, ...(optionTexts.size > 0 && { secrets: optionTexts }) };
   const reportedPaths = new Set(broken.map((place) => place.join("\0")));
   const issues = read.error.issues.filter((issue) => !reportedPaths.has(issue.path.join("\0")));

@@ -69,7 +69,7 @@ export type StoredGenaiModel = readonly [
 /** Returns a stored extract in the format of genai-prices. */
 export function unpackGenai({ version, rates: names, vendors }: StoredGenaiExtract): GenaiExtract {
   const unpack = (values: StoredRates): GenaiRates =>
-    Object.fromEntries(values.flatMap((value, i) => (value === null ? [] : [[names[i] as string, value]])));
+    Object.fromEntries(values.flatMap((value, i) => (value === null ? [] : [[names[i], value]])));
   const unpackModel = ([id, context, rates, match]: StoredGenaiModel): GenaiModel => ({
     id,
     ...(match && { match }),

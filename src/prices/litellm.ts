@@ -52,7 +52,7 @@ const readImageRates = (prefix: string): Record<string, Rates> =>
     Object.entries(table().models).flatMap(([id, { can, price }]) => {
       if (!id.startsWith(prefix) || !can?.includes("images") || price?.input === undefined) return [];
       const rates = omit(price, "batch", "flex", "priority", "above", "web_search");
-      return [[id.slice(prefix.length), rates as Rates]];
+      return [[id.slice(prefix.length), rates]];
     }),
   );
 

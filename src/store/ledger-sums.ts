@@ -22,7 +22,7 @@ export const sumFields = ({ tokensIn, tokensOut, assumedCost: _, ...sum }: Ledge
 const COUNTS = 3;
 const UNSETTLED = SUM_COLUMNS.indexOf("unsettled");
 const ADDED = SUM_COLUMNS.slice(COUNTS).map((column) => (USAGE_COLUMNS as readonly string[]).indexOf(column));
-const COST = (USAGE_COLUMNS as readonly string[]).indexOf("cost");
+const COST = USAGE_COLUMNS.indexOf("cost");
 const OUTCOME = KIND_COLUMNS.indexOf("outcome");
 const SOURCE = KIND_COLUMNS.indexOf("source");
 

@@ -28,7 +28,7 @@ export class WorkerTotals<Worker> {
     if (!known) return;
     this.latest.delete(worker);
     const sum = aggregateMetrics([this.endedSums, [...known.values()]]);
-    this.endedSums = sum.getMetricsAsArray() as unknown as MetricJson[];
+    this.endedSums = sum.getMetricsAsArray() as MetricJson[];
   }
 
   /** Returns the counts to add up: those of each worker, and those of all that have ended. */

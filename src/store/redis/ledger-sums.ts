@@ -43,7 +43,7 @@ export class LedgerSums {
 
   /** @param before the query that runs */
   private query(start: number, before?: Promise<unknown>): Promise<PlacedSpending> {
-    const made = { asked: undefined, isOver: false } as unknown as CachedSums;
+    const made = { asked: undefined, isOver: false } as CachedSums;
     const ask = () => {
       made.asked = this.clock();
       return this.spentSince(start);
