@@ -27,8 +27,8 @@ export class ResponseWriter {
   /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
   private readonly pending: Buffer[] = [];
   private pendingBytes = 0;
-  /** Whether the head tells the length of the body. */
-  private hasLength = false;
+  /** The lines of the head of a whole response, once sent. */
+  private sentLines: readonly string[] = [];
   /** Number of chunks of a stream that have been written after the last one of which the system has all bytes. */
   private unflushed = 0;
 
@@ -186,9 +186,10 @@ export class ResponseWriter {
     this.pendingHead = undefined;
     const { status, lines, lengthIsOpen } = pendingHead;
     // Without a length node uses chunked encoding.
-    const at = lengthIndex(lines);
-    this.hasLength = at >= 0 && !lengthIsOpen;
-    this.response.writeHead(status, at < 0 || this.hasLength ? lines : lines.toSpliced(at, 2));
+    const at = lengthIsOpen ? lengthIndex(lines) : -1;
+    const sent = at < 0 ? lines : lines.toSpliced(at, 2);
+    this.sentLines = sent;
+    this.response.writeHead(status, sent);
   }
 
   writeEnd(): void {
@@ -241,7 +242,7 @@ export class ResponseWriter {
 
   private cut(socket: Socket): void {
     // Where only the end of the connection delimits the response (HTTP/1.0), an orderly close would look like its end.
-    if (this.response.chunkedEncoding || this.hasLength) socket.destroySoon();
+    if (this.response.chunkedEncoding || lengthIndex(this.sentLines) >= 0) socket.destroySoon();
     else socket.write("", () => resetConnection(socket));
   }
 
