@@ -27,7 +27,7 @@ export class ResponseWriter {
   /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
   private readonly pending: Buffer[] = [];
   private pendingBytes = 0;
-  /** The lines of the head of a whole response, once sent. */
+  /** The lines of the head, once sent. */
   private sentLines: readonly string[] = [];
   /** Number of chunks of a stream that have been written after the last one of which the system has all bytes. */
   private unflushed = 0;
@@ -56,6 +56,7 @@ export class ResponseWriter {
       this.pendingHead = { status, lines, lengthIsOpen };
       return;
     }
+    this.sentLines = lines;
     this.response.writeHead(status, lines);
     this.response.flushHeaders();
     // Without a socket (a response queued after a pipelined one) node buffers everything until its turn.
