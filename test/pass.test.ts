@@ -226,14 +226,16 @@ paths: { "/a/*": { pass: a } }
   t.match(await gateway.stores.ledger.sums({ by: [] }), [{ tokensIn: tokensIn + 50 }], "made in the background");
 });
 
-t.test("a client that does not read the end of a response is disconnected", async (t) => {
-  const upstream = await httpUpstream(
-    ({ url }, response) => void response.end(Buffer.alloc(Number(url.split("/").at(-1)))),
-  );
+t.test("a client that does not read a response, or its end, is disconnected", async (t) => {
+  const upstream = await httpUpstream(({ url }, response) => {
+    if (!url.endsWith("/slow")) return void response.end(Buffer.alloc(Number(url.split("/").at(-1))));
+    response.write("some ");
+    setTimeout(() => response.end("more"), 500);
+  });
   t.teardown(() => upstream.close());
-  const { gateway, log, folder } = await startGateway(
+  const { url, gateway, log, folder } = await startGateway(
     t,
-    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], timeouts: { idle: 500ms } } }
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
 models: { m: { targets: [a:m] } }
 connections: { stalled: 200ms }
 paths: { "/v1/*": { pass: a, use: [auth], open: true } }
@@ -256,4 +258,6 @@ paths: { "/v1/*": { pass: a, use: [auth], open: true } }
   for (let less = 0; less <= 100; less += 5) ask(taken - less * 1024);
   await until(() => gateway.exchanges.length > 0, "the requests");
   await until(() => gateway.exchanges.length === 0, "the ends of all");
+  const slow = await fetch(`${url}/v1/slow`, { headers: asking() });
+  t.equal(await slow.text(), "some more", "a client that waits for its provider reads");
 });

@@ -38,7 +38,7 @@ export interface OutgoingPass {
   readonly timeouts: Timeouts;
   /** The slowest rate at which the client may send its body. */
   readonly pace?: BodyRateLimits;
-  /** Milliseconds for which the client may read nothing of a response that has ended; undefined: no limit. */
+  /** Milliseconds for which the client may read nothing of the response; undefined: no limit. */
   readonly stalled?: number;
   /** The proxy in front of the provider. A proxy that takes requests in absolute-form may answer in the provider's place. */
   readonly proxy?: HttpProxy | undefined;
@@ -271,6 +271,7 @@ export class PassThroughRequest implements ActiveResponse {
     if (!headers.has("content-length") && !headers.has("transfer-encoding")) this.unframed = answer;
     answer.statusMessage = "";
     answer.headers = observer.onResponseHead(status, answer.rawHeaders);
+    this.watchClient();
     // The library would send keep-alive to a client that asked for close.
     answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
     const { changeBody } = observer;
@@ -366,8 +367,16 @@ export class PassThroughRequest implements ActiveResponse {
     this.endNotified = true;
     this.observer.onResponseEnd();
     // From here on nothing is heard of the provider that could end the wait for the client.
+    if (outgoing.stalled !== undefined) response.setTimeout(outgoing.stalled);
+  }
+
+  /** Gives up a client that reads nothing while more is to be written, or while the rest of a response that has ended waits for it. */
+  private watchClient(): void {
+    const { response, outgoing } = this;
     if (outgoing.stalled === undefined) return;
-    response.setTimeout(outgoing.stalled, () => this.fail(new GatewayError("client_gone")));
+    response.setTimeout(outgoing.stalled, () => {
+      if (response.writableNeedDrain || this.endNotified) this.fail(new GatewayError("client_gone"));
+    });
     // Runs before node's own listener, which sets the keep-alive timeout.
     response.prependOnceListener("finish", () => response.setTimeout(0));
   }
