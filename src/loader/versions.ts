@@ -27,6 +27,8 @@ const files = new Map<string, CodeFile>();
 let loading: Map<string, string> | undefined;
 /** The URLs of what modules have imported while they ran, by the module's URL and the file: one of each, as anywhere else. */
 const importedLater = new Map<string, string>();
+/** The digests of code at its load, by its digests since further imports of it have been found. */
+const firstDigests = new Map<string, string>();
 let queue: Promise<unknown> = Promise.resolve();
 
 /** Maximum milliseconds for which a module may run until its end. */
@@ -93,7 +95,10 @@ export const loadInTime = <T>(loaded: Promise<T>, timeout: number): Promise<T> =
  */
 export function codeDigest(path: string): string {
   const file = realPath(path);
-  return importedPackages.get(file) ?? digestOf([...withImports(file)].sort());
+  const imported = importedPackages.get(file);
+  if (imported !== undefined) return imported;
+  const digest = contentDigest(file);
+  return firstDigests.get(digest) ?? digest;
 }
 
 /** Whether a plugin's package has changed since it was imported, and is read again only at the next start. */
@@ -108,6 +113,8 @@ function packageDigest(file: string): string {
   const [folder] = /^.*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+[\\/]/.exec(file) ?? [];
   return digestOf(folder === undefined ? [file] : [file, `${folder}package.json`]);
 }
+
+const contentDigest = (file: string): string => digestOf([...withImports(file)].sort());
 
 function digestOf(paths: readonly string[]): string {
   const digest = createHash("sha256");
@@ -160,14 +167,15 @@ function importedUrl(parent: string, file: string): string {
   return url;
 }
 
-/** Records an import. One that is found later changes the digests of code that is loaded already, which stays what it is. */
+/** Records an import. Code that is loaded already, and is found to import more, keeps its digest. */
 function addImport(importer: CodeFile, file: string): void {
   if (importer.imports.has(file)) return;
   const loaded = loading
     ? []
-    : [...files].map(([path, { versions }]) => ({ path, versions, url: versions.get(codeDigest(path)) }));
+    : [...files].map(([path, { versions }]) => ({ path, versions, digest: codeDigest(path) }));
   importer.imports.add(file);
-  for (const { path, versions, url } of loaded) if (url !== undefined) versions.set(codeDigest(path), url);
+  for (const { path, versions, digest } of loaded)
+    if (versions.has(digest)) firstDigests.set(contentDigest(path), digest);
 }
 
 /** Returns a URL that was never imported: a failed import stays cached under its URL. */

@@ -43,12 +43,15 @@ t.test("what code imports while it runs is imported once, and again only by code
   type Later = { default: { later(): Promise<{ n: number }> } };
   const imported = async (name: string) => ((await importCode(join(own, name))) as Later).default;
   const [code, other] = [await imported("a.ts"), await imported("other.ts")];
+  const digest = codeDigest(join(own, "a.ts"));
   const found = await code.later();
   t.equal(await code.later(), found);
   t.equal(await other.later(), found, "also by other code");
   t.equal(await imported("a.ts"), code, "nothing has changed");
+  t.equal(codeDigest(join(own, "a.ts")), digest);
   t.match(codeFiles(join(own, "a.ts")), [/a\.ts$/, /b\.ts$/, /c\.ts$/]);
   writeFileSync(join(own, "below/c.ts"), "export const n = 2;");
+  t.not(codeDigest(join(own, "a.ts")), digest);
   t.equal(await code.later(), found, "what runs stays as it was");
   const changed = await imported("a.ts");
   t.same(await changed.later(), { n: 2 });
