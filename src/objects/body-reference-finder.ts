@@ -127,7 +127,7 @@ class JsonReferenceFinder implements BodyReferenceFinder {
   ) {
     const isFile = FILE.test(type) || (allowed === "any" && MULTIPART.test(type));
     this.file = allowed === "piece" || (allowed !== "json" && isFile);
-    this.mayBeForm = allowed !== "piece" && URL_ENCODED.test(type);
+    this.mayBeForm = allowed !== "piece" && allowed !== "any" && URL_ENCODED.test(type);
   }
 
   push(bytes: Buffer): readonly ObjectReference[] {

@@ -122,6 +122,15 @@ t.test("a piece of an upload may have the content type that curl gives to all bo
       t.equal(named("application/x-www-form-urlencoded", text, step, "piece"), "", text);
 });
 
+t.test("where anything may be sent, a URL-encoded form is read as JSON if it is", async (t) => {
+  const type = "application/x-www-form-urlencoded";
+  for (const [text, expected] of [
+    ["a=b", ""],
+    ['{"input_file_id":"file-1","a":"="}', "input_file_id=file-1"],
+  ] as const)
+    for (const step of [1, 5, 10_000]) t.equal(named(type, text, step, "any"), expected, text);
+});
+
 t.test("JSON in a character set in which names may be others is refused", async (t) => {
   const json = '{"input+AF8-file+AF8-id":"file-1"}';
   for (const charset of ["utf-7", '"UTF-7"', " utf-7", "utf-8x", "utf-8;charset=utf-7"])
