@@ -26,7 +26,14 @@ import {
 import { cacheBreakpoint, checkPrefill, errorResultText, isOpenaiModel, strictOf } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
-import { fitCallId, takesFreeText, takesLateSystem, takesSearchOptions } from "./support.models.ts";
+import {
+  fitCallId,
+  NO_REASONING,
+  needsReasoning,
+  takesFreeText,
+  takesLateSystem,
+  takesSearchOptions,
+} from "./support.models.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
@@ -154,7 +161,10 @@ class ChatMessageWriter {
     // Vendors refuse a message without content unless it is null.
     if (content.length === 0) message["content"] = null;
     if (refusals.length > 0) message["refusal"] = refusals.map((part) => part.text).join("");
-    Object.assign(message, this.reasoningMembers(turn.parts));
+    const reasoning = this.reasoningMembers(turn.parts);
+    Object.assign(message, reasoning);
+    if (needsReasoning(this.context) && !REASONING_MEMBERS.some((name) => name in reasoning))
+      message["reasoning_content"] = NO_REASONING;
     if (calls.length > 0) message["tool_calls"] = calls.map((call) => this.call(call));
     if (content.length > 0 || calls.length > 0 || refusals.length > 0) this.messages.push(message);
   }
@@ -239,6 +249,8 @@ class ChatMessageWriter {
     return mediaPart(media, this.context);
   }
 }
+
+const REASONING_MEMBERS = ["reasoning_content", "reasoning", "reasoning_details"];
 
 /** Returns a function's arguments; of a tool of free text that is sent as a function, the object that holds the text. */
 const argumentsOf = (call: ToolCall): string =>

@@ -573,6 +573,26 @@ t.test(
   },
 );
 
+t.test(
+  "an assistant's message without reasoning has something in its place for models that refuse it without",
+  async (t) => {
+    const opaque: Opaque = { protocol: "openai-chat", account: "them", kind: "reasoning_content", data: "So." };
+    const turns = [
+      turn("user", text("a")),
+      turn("assistant", { kind: "reasoning", text: "So.", at: "r", opaque }, call("x")),
+      turn("user", result("x", [text("1")])),
+      turn("assistant", text("b"), call("y")),
+      turn("user", result("y", [text("2")])),
+    ];
+    const reasoning = (model: string) =>
+      messagesTo(model, ...turns).flatMap((sent) => (sent["role"] === "assistant" ? [sent["reasoning_content"]] : []));
+    for (const model of ["deepseek-v4-pro", "deepseek-reasoner", "kimi-k2.5", "moonshotai/kimi-k2-thinking", "kimi-k3"])
+      t.same(reasoning(model), ["So.", "."], model);
+    for (const model of ["deepseek-chat", "kimi-k2-0905-preview", "gpt-5.6", "qwen3"])
+      t.same(reasoning(model), ["So.", undefined], model);
+  },
+);
+
 t.test("calls have ids that Mistral's models take, the same on a call and its result", async (t) => {
   const ids = (model: string, id: string) => {
     const sent = messagesTo(model, turn("assistant", call(id)), turn("user", result(id, [text("1")])));
