@@ -322,6 +322,25 @@ t.test("images are accepted in four types, files as PDF and text", async (t) => 
   t.throws(() => shown({ media: "audio", source: { base64: "UEs" } }), /m: .*no audio/);
 });
 
+t.test("an image is sent with the type that it has: the vendor refuses another", async (t) => {
+  const sent = (mime: string | undefined, head: string) => {
+    const base64 = Buffer.from(`${head}more bytes`, "latin1").toString("base64");
+    const image = { kind: "media", media: "image", source: { base64 }, at: "m", ...(mime && { mime }) } as Part;
+    const { body, changed } = write(conversation([["user", image]]));
+    const [block] = (body["messages"] as { content: { source: JsonObject }[] }[])[0]?.content ?? [];
+    return [block?.source["media_type"], ...changed];
+  };
+  const jpeg = "\xff\xd8\xff\xe0";
+  t.same(sent("image/jpeg", jpeg), ["image/jpeg"]);
+  t.same(sent("image/jpg", jpeg), ["image/jpeg"]);
+  t.match(sent("image/png", jpeg), ["image/jpeg", /^m: sent as image\/jpeg, which it is/]);
+  t.match(sent("image/jpeg", "\x89PNG\r\n\x1a\n"), ["image/png", /^m/]);
+  t.match(sent("application/octet-stream", "GIF89a"), ["image/gif", /^m/]);
+  t.match(sent(undefined, "RIFF\n\0\0\0WEBP"), ["image/webp", /^m/]);
+  t.same(sent("image/png", "RIFF\n\0\0\0WAVE"), ["image/png"], "unknown bytes");
+  t.throws(() => sent("image/bmp", "BM"), /not as image\/bmp/);
+});
+
 t.test("a tool's result keeps its images, and its error flag; images of a failed one follow all results", async (t) => {
   const image: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "iVBO" }, at: "i" };
   const failed = { ...result("a", text("see"), image), isError: true } as Part;
