@@ -75,6 +75,7 @@ export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening
 export type { Feature, SupportTable } from "./translation/features.ts";
 export { Fields, invalidField, isObject, objectFields, requestFields } from "./translation/fields.ts";
 export { callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
+export { imageType } from "./translation/image-type.ts";
 export { png } from "./translation/png.ts";
 export { objectParameters } from "./translation/schema-root.ts";
 export {

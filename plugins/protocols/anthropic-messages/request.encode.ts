@@ -7,6 +7,7 @@ import {
   type EncodeContext,
   type EncodedRequest,
   type Feature,
+  imageType,
   type JsonObject,
   type Media,
   mergeTurns,
@@ -362,20 +363,12 @@ function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObje
   }
   if (!image) return fileSource(part, source.base64, context);
   const named = mime === "image/jpg" ? "image/jpeg" : mime;
+  // The vendor refuses an image of another type than is named. [D]
   const known = imageType(source.base64) ?? named;
   if (known === undefined || !IMAGES.has(known))
     context.refuse(part.at, `This model takes images as JPEG, PNG, GIF and WebP, not as ${mime ?? "an unknown type"}`);
   if (known !== named) context.change(part.at, `sent as ${known}, which it is`);
   return { type: "base64", media_type: known, data: source.base64 };
-}
-
-/** Returns an image's type by its first bytes: the vendor refuses another one, which clients send and others ignore. [D] */
-function imageType(base64: string): string | undefined {
-  const head = Buffer.from(base64.slice(0, 16), "base64").toString("latin1");
-  if (head.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
-  if (head.startsWith("\xff\xd8\xff")) return "image/jpeg";
-  if (/^GIF8[79]a/.test(head)) return "image/gif";
-  return /^RIFF.{4}WEBP/s.test(head) ? "image/webp" : undefined;
 }
 
 function dataUrlContent([, type = "", base64 = ""]: RegExpExecArray, mime: string | undefined) {

@@ -5,6 +5,7 @@ import {
   dropUndefined,
   type EncodeContext,
   type EncodedRequest,
+  imageType,
   type JsonObject,
   type Media,
   mergeTurns,
@@ -390,6 +391,7 @@ function mediaPart(media: Media, { context }: RequestScope): JsonObject {
   const mimeType = mimeOf(media, context);
   if (filename !== undefined)
     context.change(at, "the provider accepts no file names; the file is sent without its name");
+  if (media.mime && mimeType !== media.mime) context.change(at, `sent as ${mimeType}, which it is`);
   return data === undefined ? { fileData: { mimeType, fileUri } } : { inlineData: { mimeType, data } };
 }
 
@@ -402,8 +404,13 @@ function uriOf({ source, at }: Media, context: EncodeContext): string {
   return context.refuse(at, "the provider cannot read another vendor's file by its id. Send its bytes or its URL");
 }
 
-function mimeOf({ mime, source, filename, at }: Media, context: EncodeContext): string {
-  if (mime !== undefined && mime !== "") return mime;
+/** Returns a file's type; that of an image by its bytes: the vendor refuses types like `image/jpg` that clients name. [D] */
+function mimeOf({ media, mime, source, filename, at }: Media, context: EncodeContext): string {
+  if ((media === "image" || mime?.startsWith("image/")) && "base64" in source) {
+    const type = imageType(source.base64);
+    if (type !== undefined) return type;
+  }
+  if (mime !== undefined && mime !== "") return mime === "image/jpg" ? "image/jpeg" : mime;
   if ("text" in source) return "text/plain";
   const name = filename ?? ("url" in source ? source.url.replace(/[?#].*$/s, "") : "");
   const extension = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? "";

@@ -388,6 +388,22 @@ t.test("media are bytes or an address, with a type", async (t) => {
   });
 });
 
+t.test("an image is sent with the type that it has: the vendor refuses others", async (t) => {
+  const base64 = Buffer.from("\xff\xd8\xff\xe0more bytes", "latin1").toString("base64");
+  const inline = { inlineData: { mimeType: "image/jpeg", data: base64 } };
+  for (const mime of ["image/jpeg", "image/jpg", "image/*", "application/octet-stream"]) {
+    const { body, changed } = written({
+      turns: [{ role: "user", at: "m", parts: [media({ mime, source: { base64 } })] }],
+    });
+    t.same(body.contents[0]?.parts[0], inline, mime);
+    t.match(changed, mime === "image/jpeg" ? [] : [/^image: sent as image\/jpeg/]);
+  }
+  t.same(sent(media({ source: { base64 } })), inline, "without a type");
+  t.match(sent(media({ mime: "image/jpg", source: { url: "https://example.com/a" } })), {
+    fileData: { mimeType: "image/jpeg" },
+  });
+});
+
 t.test("an undetermined type, and a file of another vendor, are refused with their path", async (t) => {
   t.match(
     refusal(() => sent(media({ source: { url: "https://example.com/image" } }))),
