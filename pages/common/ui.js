@@ -3,6 +3,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/preact.js";
 import { fetched, taken } from "./first.js";
 import { count, moment, offset, utc } from "./format.js";
+import { keep, kept } from "./storage.js";
 
 export {
   html,
@@ -213,17 +214,13 @@ function readied(found, children) {
 
 /** A choice of light, dark or the system's theme. */
 function Theme() {
-  const [theme, set] = useState(localStorage.getItem("theme") ?? "system");
+  const [theme, set] = useState(kept("localStorage", "theme") ?? "system");
   const choose = (event) => {
     const { value } = event.currentTarget;
     set(value);
-    if (value === "system") {
-      localStorage.removeItem("theme");
-      delete document.documentElement.dataset.theme;
-    } else {
-      localStorage.setItem("theme", value);
-      document.documentElement.dataset.theme = value;
-    }
+    keep("localStorage", "theme", value === "system" ? null : value);
+    if (value === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = value;
     dispatchEvent(new Event("theme"));
   };
   return html`<select class="small" aria-label="Theme" value=${theme} onChange=${choose}>

@@ -16,6 +16,7 @@ import {
   walk,
 } from "../common/ui.js";
 import { MODELS } from "./first.js";
+import { keptKey } from "./key.js";
 
 const PAGES = [
   { to: "/", name: "Models", exact: true },
@@ -41,7 +42,7 @@ function App() {
   const found = useJson(MODELS, { every: REFRESH });
   const [help, setHelp] = useState(false);
   // The key stays in memory, unless the reader chooses to keep it for this tab.
-  const [key, setKey] = useState(sessionStorage.getItem("gateway-key") ?? "");
+  const [key, setKey] = useState(keptKey);
   const id = modelOf(path);
   const keys = [
     ["/", "search", () => document.querySelector("input[type=search]")?.focus()],

@@ -102,6 +102,20 @@ t.test("of 5,000 models 200 are drawn at once, and all are searched", options, a
   t.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
 });
 
+t.test("the pages work in a browser that denies them storage", options, async (t) => {
+  const page = await at(t, await startGateway(t, YAML), "/");
+  await page.addInitScript(`for (const name of ["localStorage", "sessionStorage"])
+    Object.defineProperty(globalThis, name, { get: () => { throw new DOMException("denied", "SecurityError"); } });`);
+  await page.goto(page.url().replace(/\/$/, "/play?a=echo"));
+  await page.getByLabel("Theme").selectOption("dark");
+  t.equal(await page.evaluate("document.documentElement.dataset.theme"), "dark");
+  await page.getByLabel("Key", { exact: true }).fill(KEY);
+  await page.getByLabel("keep in this tab").check();
+  await page.getByLabel(/^Message/).fill("Hello");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByText(/^whole/).waitFor();
+});
+
 t.test("texts are copied on plain http too, where browsers have no clipboard API", options, async (t) => {
   const page = await at(t, await startGateway(t, YAML), "/");
   await page.addInitScript("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
