@@ -68,3 +68,17 @@ t.test("a key's buttons, dates and models are on one line each", { skip: noBrows
   for (const inline of await row.locator("time").or(row.getByText("every model")).all())
     t.equal(await inline.evaluate((each) => each.getClientRects().length), 1, await inline.innerText());
 });
+
+t.test(
+  "in the colours that a system sets for contrast the state and the chosen page are seen",
+  { skip: noBrowser },
+  async (t) => {
+    const page = await consolePage(t, await startConsole(t), "/providers");
+    await page.emulateMedia({ forcedColors: "active" });
+    await page.locator(".dot").first().waitFor();
+    const dot = await page.evaluate('getComputedStyle(document.querySelector(".dot"), "::before").forcedColorAdjust');
+    t.equal(dot, "none");
+    const chosen = 'getComputedStyle(document.querySelector("nav a[aria-current]")).textDecorationLine';
+    t.equal(await page.evaluate(chosen), "underline");
+  },
+);
