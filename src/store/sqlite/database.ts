@@ -2,6 +2,7 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } f
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { FileError } from "../../core/errors.ts";
 import type { MigrationNumbers } from "../maintenance.ts";
 import { sleepSync } from "../sleep-sync.ts";
 import type { SqlRunner, SqlValue } from "../sql-runner.ts";
@@ -35,6 +36,8 @@ export class SqliteDatabase implements SqlRunner {
   private readonly synchronous: "normal" | "full";
   /** The inode of the open file, in case its name is reused; undefined in memory. */
   readonly inode: number | undefined;
+  /** The same of its WAL, which stays while the file is open. */
+  private readonly walInode: number | undefined;
   readonly migrated: MigrationNumbers;
 
   /**
@@ -73,6 +76,7 @@ export class SqliteDatabase implements SqlRunner {
       this.sqlite.exec(`pragma wal_autocheckpoint = ${checkpoint}`);
       this.migrated = this.migrate();
       this.sqlite.exec(`pragma busy_timeout = ${BLOCKING}`);
+      if (this.inode !== undefined) this.walInode = statSync(walOf(path), { throwIfNoEntry: false })?.ino;
     } catch (error) {
       this.sqlite.close();
       throw unusableStoreError(path, error);
@@ -80,11 +84,12 @@ export class SqliteDatabase implements SqlRunner {
   }
 
   /**
-   * Checks that the file still has its name, as nobody would read later writes.
-   * @throws Error if the file was removed, moved or replaced
+   * Checks that the file and its WAL still have their names, as nobody would read later writes.
+   * @throws FileError if one of them was removed, moved or replaced
    */
   checkFile(): void {
     if (this.inode !== undefined) checkPlace(this.path, this.inode);
+    if (this.walInode !== undefined) checkPlace(walOf(this.path), this.walInode);
   }
 
   prepare(sql: string): StatementSync {
@@ -128,12 +133,13 @@ export class SqliteDatabase implements SqlRunner {
 
   /**
    * Retries `work` for some seconds while another process has the file locked.
-   * @throws FileError with advice, if the file cannot be written
+   * @throws FileError with advice, if the file cannot be written, or was removed, moved or replaced
    */
   async retryWhileBusy<T>(work: () => T): Promise<T> {
     const deadline = performance.now() + BUSY_TIMEOUT;
     for (;;) {
       try {
+        this.checkFile();
         return work();
       } catch (error) {
         if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw toWriteError(this.path, error);
@@ -210,8 +216,10 @@ function createMissing(path: string): void {
   }
 }
 
-/** @throws Error if a path leads to another file, or to none */
+const walOf = (path: string): string => `${path}-wal`;
+
+/** @throws FileError if a path leads to another file, or to none */
 function checkPlace(path: string, inode: number): void {
   if (statSync(path, { throwIfNoEntry: false })?.ino === inode) return;
-  throw new Error(`${path} was removed, moved or replaced; a restart goes on with what is there then`);
+  throw new FileError(`${path} was removed, moved or replaced; a restart goes on with what is there then`);
 }

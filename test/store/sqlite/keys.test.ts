@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { hash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -51,6 +51,18 @@ function counting(database: SqliteDatabase) {
   beforeRows(database, (sql, id) => sql.includes("id = ?") && asked.push(String(id)));
   return asked;
 }
+
+t.test("no change of a key is acknowledged that would be gone with a restart, as its file was replaced", async (t) => {
+  const { keys, path } = open(t);
+  const { key, record } = await keys.create({ name: "one" });
+  renameSync(path, `${path}.away`);
+  const said = { name: "FileError", message: /gateway\.db was removed, moved or replaced/ };
+  await t.rejects(keys.revoke("one"), said);
+  await t.rejects(keys.disableGroup("acme"), said);
+  t.equal((await keys.find(key))?.revoked, undefined);
+  renameSync(`${path}.away`, path);
+  t.ok(await keys.revoke(record.id));
+});
 
 t.test("very many keys are listed completely, in the order of their creation", async (t) => {
   const { database, keys } = open(t);

@@ -57,6 +57,18 @@ t.test(
   },
 );
 
+t.test("nothing is written while the file lacks its WAL: another process would begin a new one", async (t) => {
+  const { ledger, database, path } = open(t);
+  ledger.append(entry({ time: DAY }));
+  await ledger.flush();
+  renameSync(`${path}-wal`, `${path}.away`);
+  ledger.append(entry({ time: DAY + 1 }));
+  await t.rejects(ledger.flush(), /gateway\.db-wal was removed, moved or replaced; a restart/);
+  renameSync(`${path}.away`, `${path}-wal`);
+  await ledger.flush();
+  t.same([ledger.waiting, rows(database)], [0, 2]);
+});
+
 t.test("entries wait to be written together and are on disk after flush", async (t) => {
   const { ledger, database, path } = open(t);
   const written = Array.from({ length: 450 }, (_, at) => entry({ time: DAY + at }));
