@@ -4,8 +4,16 @@ import { GatewayError, storeUnavailable } from "../core/errors.ts";
 import { groupAndParents } from "../core/limits.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import { isValidKey, looksLikeKey, parseKeyId } from "./key-format.ts";
-import { type FileKey, fileKeyRecords, StoredKey } from "./key-rows.ts";
-import { type KeyChange, type KeyRecord, Keys } from "./keys.ts";
+import {
+  type FileKey,
+  fileKeyRecords,
+  isEditable,
+  type KeyColumns,
+  keyColumns,
+  StoredKey,
+  successorOf,
+} from "./key-rows.ts";
+import { type IssuedKey, type KeyChange, type KeyEdit, type KeyRecord, Keys } from "./keys.ts";
 
 /** Milliseconds for which cached keys keep working while the store does not respond. */
 const MAX_STALENESS = 10 * 60_000;
@@ -91,7 +99,51 @@ export abstract class CachedKeys extends Keys {
   }
 
   /** Sets the time since which a key is disabled; null: it is not. A key that is disabled already keeps its time. */
-  protected abstract setDisabled(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined>;
+  private setDisabled(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
+    return this.changeKey(idOrName, (found) => {
+      if (found.revoked !== undefined) return undefined;
+      return (found.disabled === undefined) === (disabled === null) ? {} : { disabled };
+    });
+  }
+
+  override edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
+    return this.changeKey(idOrName, (found) => (isEditable(found, edit) ? keyColumns(edit) : undefined));
+  }
+
+  override async rotate(
+    idOrName: string,
+    overlap: number,
+    deliver?: (issued: IssuedKey) => void,
+  ): Promise<IssuedKey | undefined> {
+    let key = "";
+    const columnsOf = (found: KeyRecord) => {
+      if (found.revoked !== undefined) return undefined;
+      const successor = successorOf(found, overlap);
+      key = successor.key;
+      return successor.columns;
+    };
+    const record = await this.changeKey(idOrName, columnsOf, (record) => deliver?.({ key, record }));
+    return record && { key, record };
+  }
+
+  /** A key that was revoked before keeps the time of that. */
+  override async revoke(idOrName: string): Promise<boolean> {
+    const revoked = await this.changeKey(idOrName, ({ revoked }) =>
+      revoked === undefined ? { revoked: Date.now() } : {},
+    );
+    return revoked !== undefined;
+  }
+
+  /**
+   * Changes a key of the store, and returns it; undefined if there is none.
+   * @param columnsOf returns what changes; undefined: the key may not be changed
+   * @param deliver is called before the change is committed
+   */
+  protected abstract changeKey(
+    idOrName: string,
+    columnsOf: (found: KeyRecord) => KeyColumns | undefined,
+    deliver?: (changed: KeyRecord) => void,
+  ): Promise<KeyRecord | undefined>;
 
   override disabledGroup(group: string): MaybePromise<string | undefined> {
     if (this.disabledGroups.size === 0) return undefined;

@@ -9,17 +9,8 @@ import {
   NAMED,
   nameTaken,
 } from "../cached-keys.ts";
-import {
-  type FileKey,
-  isEditable,
-  type KeyColumns,
-  keyColumns,
-  newKey,
-  rowToKeyRecord,
-  StoredKey,
-  successorOf,
-} from "../key-rows.ts";
-import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
+import { type FileKey, type KeyColumns, newKey, rowToKeyRecord, StoredKey } from "../key-rows.ts";
+import type { IssuedKey, KeyChange, KeyRecord, NewKey } from "../keys.ts";
 import type { SqlValue } from "../sql-runner.ts";
 import type { PostgresDatabase, PostgresQuery, PostgresRow } from "./database.ts";
 
@@ -116,36 +107,6 @@ export class PostgresKeys extends CachedKeys {
     return this.fileRecords.find(({ id }) => id === idOrName) ?? findStored(this.database.query, idOrName);
   }
 
-  override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
-    return this.changeKey(idOrName, async (ask, found) => {
-      if (!isEditable(found, edit)) return undefined;
-      if (typeof edit.name === "string" && edit.name !== found.name) await this.checkFree(ask, edit.name);
-      return update(ask, found.id, keyColumns(edit));
-    });
-  }
-
-  override async rotate(
-    idOrName: string,
-    overlap: number,
-    deliver?: (issued: IssuedKey) => void,
-  ): Promise<IssuedKey | undefined> {
-    return this.changeKey(idOrName, async (ask, found) => {
-      if (found.revoked !== undefined) return undefined;
-      const { key, columns } = successorOf(found, overlap);
-      const issued = { key, record: await update(ask, found.id, columns) };
-      deliver?.(issued);
-      return issued;
-    });
-  }
-
-  /** A key that was revoked before keeps the time of that. */
-  override async revoke(idOrName: string): Promise<boolean> {
-    const revoked = await this.changeKey(idOrName, async (ask, found) =>
-      found.revoked === undefined ? update(ask, found.id, { revoked: Date.now() }) : found,
-    );
-    return revoked !== undefined;
-  }
-
   override disabledGroup(group: string): MaybePromise<string | undefined> {
     this.startPolling();
     if (this.lastChange !== undefined) return super.disabledGroup(group);
@@ -200,31 +161,26 @@ export class PostgresKeys extends CachedKeys {
     look();
   }
 
-  protected override setDisabled(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
-    return this.changeKey(idOrName, async (ask, found) => {
-      if (found.revoked !== undefined) return undefined;
-      // A disabled key keeps the time of that.
-      if ((found.disabled === undefined) === (disabled === null)) return found;
-      return update(ask, found.id, { disabled });
-    });
-  }
-
   private async changeGroup(text: string, ...values: readonly SqlValue[]): Promise<void> {
     await this.database.query(text, ...values);
     if (this.timer) await this.poll();
   }
 
-  /** Changes a key, if it exists. */
-  private async changeKey<T>(
+  protected override async changeKey(
     idOrName: string,
-    work: (ask: PostgresQuery, found: KeyRecord) => Promise<T>,
-  ): Promise<T | undefined> {
+    columnsOf: (found: KeyRecord) => KeyColumns | undefined,
+    deliver?: (changed: KeyRecord) => void,
+  ): Promise<KeyRecord | undefined> {
     let id: string | undefined;
     try {
       return await this.change(async (ask) => {
         const found = await findStored(ask, idOrName);
         id = found?.id;
-        return found && work(ask, found);
+        const columns = found && columnsOf(found);
+        if (!columns) return undefined;
+        const changed = await this.update(ask, found, columns);
+        deliver?.(changed);
+        return changed;
       });
     } finally {
       // Removed from the cache, not only reloaded: a key revoked here stays revoked even if the store goes down now.
@@ -239,6 +195,16 @@ export class PostgresKeys extends CachedKeys {
       await ask("select last from key_change for update");
       return work(ask);
     });
+  }
+
+  private async update(ask: PostgresQuery, found: KeyRecord, columns: KeyColumns): Promise<KeyRecord> {
+    const { id, name } = found;
+    const names = Object.keys(columns);
+    if (names.length === 0) return found;
+    if (typeof columns["name"] === "string" && columns["name"] !== name) await this.checkFree(ask, columns["name"]);
+    const sets = names.map((each) => `"${each}" = ?`).join(", ");
+    const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...Object.values(columns), id);
+    return rowToKeyRecord(row as PostgresRow);
   }
 
   private async insert(ask: PostgresQuery, wanted: NewKey): Promise<IssuedKey> {
@@ -361,11 +327,4 @@ async function findStored(ask: PostgresQuery, idOrName: string): Promise<KeyReco
     ...[idOrName, idOrName, idOrName],
   );
   return row && rowToKeyRecord(row);
-}
-
-async function update(ask: PostgresQuery, id: string, columns: KeyColumns): Promise<KeyRecord> {
-  // An edit may set nothing.
-  const sets = [...Object.keys(columns).map((name) => `"${name}" = ?`), "id = id"].join(", ");
-  const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...Object.values(columns), id);
-  return rowToKeyRecord(row as PostgresRow);
 }

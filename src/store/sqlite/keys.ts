@@ -11,18 +11,8 @@ import {
   NAMED,
   nameTaken,
 } from "../cached-keys.ts";
-import {
-  type FileKey,
-  isEditable,
-  type KeyColumns,
-  type KeyRow,
-  keyColumns,
-  newKey,
-  rowToKeyRecord,
-  StoredKey,
-  successorOf,
-} from "../key-rows.ts";
-import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
+import { type FileKey, type KeyColumns, type KeyRow, newKey, rowToKeyRecord, StoredKey } from "../key-rows.ts";
+import type { IssuedKey, KeyChange, KeyRecord, NewKey } from "../keys.ts";
 import type { SqliteDatabase } from "./database.ts";
 
 /** Milliseconds between polls for other processes' changes: on key lookups, and by a timer. */
@@ -117,38 +107,6 @@ export class SqliteKeys extends CachedKeys {
     return this.fileRecords.find(({ id }) => id === idOrName) ?? this.findStored(idOrName);
   }
 
-  override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
-    return this.change(() => {
-      const found = this.findStored(idOrName);
-      if (!found || !isEditable(found, edit)) return undefined;
-      if (typeof edit.name === "string" && edit.name !== found.name) this.checkName(edit.name);
-      return this.update(found.id, keyColumns(edit));
-    });
-  }
-
-  override async rotate(
-    idOrName: string,
-    overlap: number,
-    deliver?: (issued: IssuedKey) => void,
-  ): Promise<IssuedKey | undefined> {
-    return this.changeKey(idOrName, (found) => {
-      const { key, columns } = successorOf(found, overlap);
-      const issued = { key, record: this.update(found.id, columns) };
-      deliver?.(issued);
-      return issued;
-    });
-  }
-
-  /** A key that was revoked before keeps the time of that. */
-  override async revoke(idOrName: string): Promise<boolean> {
-    return this.change(() => {
-      const found = this.findStored(idOrName);
-      if (!found) return false;
-      if (found.revoked === undefined) this.update(found.id, { revoked: Date.now() });
-      return true;
-    });
-  }
-
   override disabledGroup(group: string): MaybePromise<string | undefined> {
     this.refresh(this.clock());
     return super.disabledGroup(group);
@@ -178,14 +136,6 @@ export class SqliteKeys extends CachedKeys {
     this.timer = undefined;
   }
 
-  protected override setDisabled(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
-    return this.changeKey(idOrName, (found) => {
-      // A disabled key keeps the time of that.
-      if ((found.disabled === undefined) === (disabled === null)) return found;
-      return this.update(found.id, { disabled });
-    });
-  }
-
   /** Finds a key by id, even if revoked, or by its current name. */
   private findStored(idOrName: string): KeyRecord | undefined {
     const row =
@@ -194,11 +144,18 @@ export class SqliteKeys extends CachedKeys {
     return row && rowToKeyRecord(row);
   }
 
-  /** Changes a key, if it exists and is not revoked. */
-  private changeKey<T>(idOrName: string, work: (found: KeyRecord) => T): Promise<T | undefined> {
+  protected override changeKey(
+    idOrName: string,
+    columnsOf: (found: KeyRecord) => KeyColumns | undefined,
+    deliver?: (changed: KeyRecord) => void,
+  ): Promise<KeyRecord | undefined> {
     return this.change(() => {
       const found = this.findStored(idOrName);
-      return found?.revoked === undefined ? found && work(found) : undefined;
+      const columns = found && columnsOf(found);
+      if (!columns) return undefined;
+      const changed = this.update(found, columns);
+      deliver?.(changed);
+      return changed;
     });
   }
 
@@ -212,8 +169,12 @@ export class SqliteKeys extends CachedKeys {
     }
   }
 
-  private update(id: string, columns: KeyColumns): KeyRecord {
-    const sets = [...Object.keys(columns).map((name) => `"${name}" = ?`), `changed = ${NEXT}`].join(", ");
+  private update(found: KeyRecord, columns: KeyColumns): KeyRecord {
+    const { id, name } = found;
+    const names = Object.keys(columns);
+    if (names.length === 0) return found;
+    if (typeof columns["name"] === "string" && columns["name"] !== name) this.checkName(columns["name"]);
+    const sets = [...names.map((each) => `"${each}" = ?`), `changed = ${NEXT}`].join(", ");
     const statement = this.database.prepare(`update key set ${sets} where id = ? returning *`);
     return rowToKeyRecord(statement.get(...Object.values(columns), id) as KeyRow);
   }
