@@ -68,10 +68,7 @@ export async function loadConfig(
   checkNames(values, extensions.protocols, [...named.keys()], report);
   checkIneffective(values, report);
   const reading = new ValueReader(values, env, folder, report);
-  const served = Object.entries(SERVED_PATHS).flatMap(([path, plugin]) =>
-    usesDefaultPlugin(atPath(values, "paths", path)) ? plugin : [],
-  );
-  const { plugins, loaded } = await checkPlugins(values, chains, served, extensions, {
+  const { plugins, loaded } = await checkPlugins(values, chains, defaultPlugins(values), extensions, {
     env,
     folder,
     report,
@@ -241,9 +238,12 @@ function namedChains(values: YamlValue): Map<string, ListedPlugins> {
   return chains;
 }
 
-/** Reports whether the file leaves a default path to its default plugin. */
-const usesDefaultPlugin = (entry: YamlValue): boolean =>
-  entry !== "off" && !PATH_KINDS.some((kind) => atPath(entry, kind) !== undefined);
+/** Returns the plugins of default paths, where the file leaves these to them. */
+const defaultPlugins = (values: YamlValue): string[] =>
+  Object.entries(SERVED_PATHS).flatMap(([path, plugin]) => {
+    const entry = atPath(values, "paths", path);
+    return entry === "off" || PATH_KINDS.some((kind) => atPath(entry, kind) !== undefined) ? [] : plugin;
+  });
 
 /** Returns the plugin lists that paths have in place of a chain's name, each under its path, which cannot be a chain's name. */
 function inlineChains(values: YamlValue): [path: string, list: ListedPlugins][] {
