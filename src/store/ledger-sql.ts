@@ -13,6 +13,8 @@ export interface LedgerDialect {
   readonly isList: (column: string) => string;
   /** The items of a JSON array for a `from`, one row each, as `value`. */
   readonly items: (list: string) => string;
+  /** The texts of a bound JSON array, likewise. */
+  readonly texts: string;
   /** A join of two tables in exactly this order. */
   readonly join: string;
   /** Tests that a column is in the result of a `select`, which runs once; rows are still read in order of time. */

@@ -1,3 +1,4 @@
+import type { LedgerDialect } from "./ledger-sql.ts";
 import { DAY, HOUR, WEEK } from "./ledger-sums.ts";
 
 // The time of keys' last use, from the sums, in SQL common to SQLite and PostgreSQL.
@@ -6,15 +7,15 @@ import { DAY, HOUR, WEEK } from "./ledger-sums.ts";
  * Returns the query for the newest hour in which each key has a sum. It goes from the newest week back to the first week with a
  * sum of the key, then through the days of that week and the hours of that day: one index lookup per step, regardless of the
  * number of rows. Each lookup is a subquery with a limit, as PostgreSQL would otherwise join all sums.
- * @param keys a query of the requested keys, as a column `key`, with one bound value
+ * The bound value is a JSON array of the requested keys.
  */
-export const lastUsedSql = (
-  keys: string,
-): string => `with recursive bounds(oldest, newest, newest_day, newest_hour) as (
+export const lastUsedSql = ({
+  texts,
+}: LedgerDialect): string => `with recursive bounds(oldest, newest, newest_day, newest_hour) as (
     select (select min(week) from usage_week), (select max(week) from usage_week),
       (select max(day) from usage_day), (select max(hour) from usage_hour)
   ), weeks(key, week) as (
-    select key, newest from (${keys}) as asked, bounds where newest is not null
+    select value as key, newest from ${texts} as asked, bounds where newest is not null
     union all
     select key, week - ${WEEK} from weeks, bounds where week >= oldest and ${noRowSql("usage_week", "week", "weeks")}
   ), days(key, day) as (

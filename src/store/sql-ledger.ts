@@ -43,11 +43,7 @@ export abstract class SqlLedger extends Ledger {
   private readonly allPages: string;
   private readonly billedApartPages: string;
 
-  /** @param keys the query for the texts of a JSON array, as `key` */
-  constructor(
-    private readonly dialect: LedgerDialect,
-    private readonly keys: string,
-  ) {
+  constructor(private readonly dialect: LedgerDialect) {
     super();
     this.newest = newestRowsSql(dialect);
     this.allPages = pageSql(dialect);
@@ -124,7 +120,7 @@ export abstract class SqlLedger extends Ledger {
   }
 
   override async lastUsed(keys: readonly string[]): Promise<Map<string, number>> {
-    return parseLastUsed(await this.ask({ text: lastUsedSql(this.keys), values: [JSON.stringify(keys)] }));
+    return parseLastUsed(await this.ask({ text: lastUsedSql(this.dialect), values: [JSON.stringify(keys)] }));
   }
 
   override async countedNames(limit: number): Promise<readonly string[]> {

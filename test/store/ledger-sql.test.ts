@@ -22,6 +22,7 @@ t.test("a query has as many values as bounds, and tables of holders only where t
   const own = { isIn: column, isList: column, items: column };
   const dialect = {
     tags: "TAGS",
+    texts: "TEXTS",
     join: "join",
     positions: "POSITIONS",
     insertOrder: "id",

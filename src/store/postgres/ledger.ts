@@ -63,6 +63,7 @@ const DIALECT: LedgerDialect = {
   tags: `left join lateral (select key collate "C", value collate "C" from json_each_text(nullif(h.tags, '')::json)) as tag on true`,
   isList: (column) => `${column} like '[%'`,
   items: (list) => `json_array_elements(${list}::json)`,
+  texts: "json_array_elements_text(?::text::json)",
   join: "join",
   // Without coalesce it becomes a join, for which the planner may scan all rows again for each kind.
   isIn: (column, select) => `coalesce(${column} in (${select}), false)`,
@@ -98,7 +99,7 @@ export class PostgresLedger extends SqlLedger {
     private readonly database: PostgresDatabase,
     private readonly warn: LedgerWarn = () => {},
   ) {
-    super(DIALECT, "select value as key from json_array_elements_text(?::text::json)");
+    super(DIALECT);
     this.partitions = new Partitions(database);
   }
 

@@ -30,6 +30,7 @@ const DIALECT: LedgerDialect = {
   // A comparison of text is cheaper than a function, and runs for each row of a span.
   isList: (column) => `${column} >= '['`,
   items: (list) => `json_each(${list})`,
+  texts: "json_each(?)",
   join: "cross join",
   isIn: (column, select) => `${column} in (${select})`,
   preaggregates: true,
@@ -63,7 +64,7 @@ export class SqliteLedger extends SqlLedger {
     private readonly warn: LedgerWarn = () => {},
     private readonly journaled = false,
   ) {
-    super(DIALECT, "select value as key from json_each(?)");
+    super(DIALECT);
     this.kinds = new SqliteDictionary(database);
     this.holders = new SqliteDictionary(database, "usage_holder", HOLDER_COLUMNS);
     this.position = database.prepare("select position from journal where name = ?");
