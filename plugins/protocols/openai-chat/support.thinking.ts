@@ -9,7 +9,7 @@ import {
   type ReasoningConfig,
   type Setting,
 } from "model-gateway/protocol";
-import { effortForBudget, mayReason, supportedEffort } from "../openai/request.encode.ts";
+import { effortForBudget, mayReason, mayTakeEffort, supportedEffort } from "../openai/request.encode.ts";
 import { parseEffort } from "../openai/wire.ts";
 
 /**
@@ -58,9 +58,12 @@ function writeEffort(
   if ((effort === "none" || budget === 0) && !mayReason(context)) return undefined;
   // Agents of other vendors ask every model to think. What only the tables say, the vendor decides for OpenAI's clients.
   const isAsked = conversation.protocol.startsWith("openai-") || mayReason(context);
-  if (context.facts.thinking === "none" || !isAsked) {
+  if (context.facts.thinking === "none" || !isAsked || !mayTakeEffort(context)) {
     const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
-    context.drop(pathOfUse(conversation, feature), "This model does not think");
+    context.drop(
+      pathOfUse(conversation, feature),
+      isAsked ? "This model takes no effort" : "This model does not think",
+    );
     return undefined;
   }
   if (effort !== undefined) return supportedEffort(effort, conversation, context);

@@ -30,8 +30,11 @@ import {
   checkPrefill,
   errorResultText,
   fitName,
+  isOpenaiModel,
   mayReason,
+  mayTakeEffort,
   strictOf,
+  takesMarks,
 } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { imageTool, RESPONSES_TOOL_CHOICE } from "./support.choice.ts";
@@ -73,15 +76,29 @@ export function* encodeRequest(conversation: Conversation, context: EncodeContex
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
 }
 
-/** Returns the conversation without thinking settings, where the model does not think. */
+/** Returns the conversation without thinking settings, where the model does not think, or without those that it does not take. */
 function dropUnsupportedThinking(conversation: Conversation, context: EncodeContext): Conversation {
   const { reasoning, ...others } = conversation;
-  if (!reasoning || mayReason(context)) return conversation;
-  // What only the tables say is left to the vendor, unless the settings disable reasoning: it refuses even that.
-  if (context.facts.thinking === undefined && !isReasoningOff(reasoning)) return conversation;
+  if (!reasoning) return conversation;
+  if (mayReason(context)) return mayTakeEffort(context) ? conversation : dropEffort(reasoning, conversation, context);
+  // What only the tables say is left to the vendor by its own clients, unless they disable reasoning: it refuses even that. Agents of
+  // other vendors ask every model to think.
+  const isOwn = conversation.protocol.startsWith("openai-");
+  if (isOwn && context.facts.thinking === undefined && !isReasoningOff(reasoning)) return conversation;
   for (const feature of reasoningFeatures(reasoning))
     context.drop(pathOfUse(conversation, feature), "the model does not think");
   return others;
+}
+
+function dropEffort(
+  { effort, budget, ...reasoning }: ReasoningConfig,
+  conversation: Conversation,
+  context: EncodeContext,
+): Conversation {
+  if (effort !== undefined) context.drop(pathOfUse(conversation, "reasoning_effort"), "the model takes no effort");
+  else if (budget !== undefined && budget >= 0)
+    context.drop(pathOfUse(conversation, "reasoning_budget"), "the model takes no effort");
+  return { ...conversation, reasoning };
 }
 
 const isReasoningOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
@@ -161,12 +178,33 @@ function withoutLoneReasoning(items: readonly InputItem[], context: EncodeContex
   return kept.reverse();
 }
 
-function writeMessage(turn: Turn, parts: readonly MessagePart[], context: EncodeContext): JsonObject {
-  const { role, phase } = turn;
+function writeMessage({ role, phase }: Turn, parts: readonly MessagePart[], context: EncodeContext): JsonObject {
+  // Only OpenAI's models know developers; servers of others refuse them, or their templates do.
+  const wireRole = role === "developer" && !isOpenaiModel(context) ? "system" : role;
+  const content = writeContent(parts, role === "assistant", context);
+  return { type: "message", role: wireRole, content, ...(phase !== undefined && { phase }) };
+}
+
+/**
+ * Encodes a message's content. Texts of the assistant are one string for models that are not OpenAI's: in parts, their servers require
+ * all members of the vendor's answers (vLLM; others at Azure). [D: issues of their clients]
+ */
+function writeContent(parts: readonly MessagePart[], isAssistant: boolean, context: EncodeContext): unknown {
+  const texts = parts.flatMap((part) => (part.kind === "text" || part.kind === "refusal" ? [part] : []));
+  if (!isAssistant || texts.length < parts.length || isOpenaiModel(context))
+    return plainText(writeParts(parts, isAssistant, context));
+  for (const part of texts) {
+    dropCacheMark(part, context);
+    if (part.kind === "text" && part.citations)
+      context.drop(`${part.at}.citations`, "the model may not take citations");
+  }
+  return texts.map(({ text }) => text).join("\n\n");
+}
+
+/** Returns a text without further members as a string. */
+function plainText(parts: readonly JsonObject[]): unknown {
   const [first] = parts;
-  const isPlainText = parts.length === 1 && first?.kind === "text" && !first.cache && !first.citations;
-  const content = isPlainText ? first.text : writeParts(parts, role === "assistant", context);
-  return { type: "message", role, content, ...(phase !== undefined && { phase }) };
+  return parts.length === 1 && first?.["text"] !== undefined && Object.keys(first).length === 2 ? first["text"] : parts;
 }
 
 function writeItem(part: Reasoning | ToolCall | ToolResult | Foreign, context: EncodeContext): JsonObject | undefined {
@@ -219,14 +257,14 @@ function writeCall(part: ToolCall, context: EncodeContext): JsonObject {
 /** Encodes a tool's output: text alone as a string; parts where there is more, or a cache mark. */
 function writeOutput(result: ToolResult, context: EncodeContext): unknown {
   const content = outputParts(result).filter((part) => isMessagePart(part, result));
-  const mark = content.at(-1)?.kind === "refusal" ? undefined : result.cache;
-  const [first] = content;
   if (content.length === 0) return "";
-  if (content.length === 1 && first?.kind === "text" && !first.cache && !mark) return first.text;
   const parts = writeParts(content, false, context);
   const last = parts.at(-1);
-  if (last && mark) last["prompt_cache_breakpoint"] ??= cacheBreakpoint(mark);
-  return parts;
+  if (last && result.cache && content.at(-1)?.kind !== "refusal") {
+    const mark = breakpointMember(result, context);
+    if (mark) last["prompt_cache_breakpoint"] ??= mark;
+  }
+  return plainText(parts);
 }
 
 /** Returns the parts of a result; where it is an error, its text states that. */
@@ -265,7 +303,7 @@ function writeText(part: Text, assistant: boolean, context: EncodeContext): Json
     type: assistant ? "output_text" : "input_text",
     text: part.text,
     annotations: writeAnnotations(part, context),
-    prompt_cache_breakpoint: assistant ? undefined : breakpointMember(part),
+    prompt_cache_breakpoint: assistant ? undefined : breakpointMember(part, context),
   });
 }
 
@@ -278,8 +316,12 @@ function writeAnnotations({ citations = [], text, at }: Text, context: EncodeCon
   return annotations.length > 0 ? annotations : undefined;
 }
 
-/** Returns a cache mark as a member of a part. */
-const breakpointMember = ({ cache }: { cache?: CacheMark }): JsonObject | undefined => cache && cacheBreakpoint(cache);
+/** Returns a cache mark as a member of a part; undefined where the model takes none. */
+function breakpointMember(part: { at: string; cache?: CacheMark }, context: EncodeContext): JsonObject | undefined {
+  if (part.cache && takesMarks(context)) return cacheBreakpoint(part.cache);
+  dropCacheMark(part, context);
+  return undefined;
+}
 
 /** Declares that a mark has no place on a part. */
 function dropCacheMark({ at, cache }: { at: string; cache?: CacheMark }, context: EncodeContext): void {
@@ -288,7 +330,7 @@ function dropCacheMark({ at, cache }: { at: string; cache?: CacheMark }, context
 
 function writeMedia(part: Media, context: EncodeContext): JsonObject {
   const detail = imageDetail(part, context);
-  const mark = { prompt_cache_breakpoint: breakpointMember(part) };
+  const mark = { prompt_cache_breakpoint: breakpointMember(part, context) };
   switch (part.media) {
     case "image":
       return dropUndefined({ ...mark, type: "input_image", detail, ...imageSource(part, context) });

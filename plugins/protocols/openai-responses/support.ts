@@ -16,9 +16,11 @@ import {
 } from "model-gateway/protocol";
 import {
   effortForBudget,
+  isOpenaiModel,
   mayReason,
   promptCacheOptions,
   supportedEffort,
+  takesMarks,
   UNENFORCED_SCHEMA,
 } from "../openai/request.encode.ts";
 import { canEnforceSchema } from "../openai/schema.ts";
@@ -72,7 +74,7 @@ export const support: SupportTable = {
   reasoning_budget: ["mapped", "as the nearest effort"],
   reasoning_summary: "mapped",
   reasoning_text: ["mapped", "with their encrypted state; dropped without it"],
-  citations: ["mapped", "those with a URL"],
+  citations: ["mapped", "those with a URL; dropped for models that are not OpenAI's"],
   foreign_block: "dropped",
   foreign_media: "refused",
   json_object: "mapped",
@@ -89,11 +91,14 @@ export const support: SupportTable = {
   logprobs: "mapped",
   seed: "dropped",
   verbosity: "mapped",
-  cache_mark: ["mapped", "on texts, images and files; 5 and 30 minutes become 30 minutes, longer times 12 hours"],
+  cache_mark: [
+    "mapped",
+    "for OpenAI's models from GPT-5.6 on, or where the provider takes marks, on texts, images and files; 5 and 30 minutes become 30 minutes, longer times 12 hours; dropped for others",
+  ],
   cache_key: ["mapped", "a hash of it when it is longer than 64 characters"],
   cache_handle: "refused",
-  user: ["mapped", "a hash of it when it is longer than 64 characters"],
-  metadata: ["mapped", "16 labels at most"],
+  user: ["mapped", "a hash of it when it is longer than 64 characters; as `user` for models that are not OpenAI's"],
+  metadata: ["mapped", "16 labels at most; dropped for xAI's models"],
   tier: ["mapped", "by name; unknown ones are dropped"],
   store: "refused",
   stored_state: "refused",
@@ -184,7 +189,22 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     write: writeLabels,
   },
   { path: "prompt_cache_key", field: "cacheKey", ...labelOf("cache_key") },
-  { path: "safety_identifier", field: "user", ...labelOf("user") },
+  {
+    path: "safety_identifier",
+    field: "user",
+    ...labelOf("user"),
+    write: (user: string, conversation, context) =>
+      isOpenaiModel(context) ? labelOf("user").write(user, conversation, context) : undefined,
+  },
+  // Servers of other vendors know the older name only, or refuse the newer one (Groq, xAI). [D]
+  {
+    path: "user",
+    field: "user",
+    type: "text",
+    only: "encode",
+    write: (user: string, conversation, context) =>
+      isOpenaiModel(context) ? undefined : labelOf("user").write(user, conversation, context),
+  },
   // The older user name; beside the newer one it means something else, for which conversations have no field.
   { path: "user", unless: "safety_identifier", field: "user", feature: "user", type: "text", only: "decode" },
   tierSetting("ultrafast"),
@@ -208,7 +228,7 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     writtenIf: (limit: number) => limit !== 0,
   },
   // Its mode decides whether it means anything to other vendors.
-  { path: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: promptCacheOptions },
+  { path: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: writeCacheOptions },
 ];
 
 /** Decodes the response format. @throws GatewayError `invalid_field` */
@@ -269,9 +289,20 @@ function readLabels(body: Fields, name: string): Record<string, string> | undefi
 /** Maximum number of the vendor's labels. [S] */
 const MAX_LABELS = 16;
 
-function writeLabels(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): JsonObject {
+/** xAI's models, whoever serves them: "Argument not supported: metadata". [D] */
+const REFUSES_LABELS = /(?:^|\/)grok-/;
+
+function writeLabels(
+  metadata: Record<string, string>,
+  conversation: Conversation,
+  context: EncodeContext,
+): JsonObject | undefined {
   const labels = Object.entries(metadata);
   const path = pathOfUse(conversation, "metadata");
+  if (REFUSES_LABELS.test(context.model)) {
+    context.drop(path, "the model takes no labels");
+    return undefined;
+  }
   for (const [name] of labels.slice(MAX_LABELS))
     context.drop(`${path}.${name}`, `the provider accepts at most ${MAX_LABELS} labels`);
   return Object.fromEntries(labels.slice(0, MAX_LABELS));
@@ -324,6 +355,13 @@ function readCacheOptions(body: Fields, name: string): CacheMark | undefined {
   if (ttl !== "30m" && ttl !== "12h") return {};
   options.any("ttl");
   return { ttl };
+}
+
+function writeCacheOptions(cache: CacheMark, conversation: Conversation, context: EncodeContext) {
+  const options = promptCacheOptions(cache);
+  if (options === undefined || takesMarks(context)) return options;
+  context.drop(cache.at ?? pathOfUse(conversation, "cache_mark"), "the model takes no marks for its cache");
+  return undefined;
 }
 
 /** The fields of requests of this protocol, each with its feature. */

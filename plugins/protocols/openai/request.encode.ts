@@ -65,6 +65,12 @@ const REASONS_BY_DEFAULT = /(?:^|\/)gpt-(?:5[.-][6-9]|[6-9])/;
 /** Models known by their names not to reason, whoever serves them. [D] */
 const NEVER_REASONS = /(?:^|[/:])(?:chat)?gpt-(?:3|4|audio)/;
 
+/** xAI's models that decide themselves how hard they reason: "Model … does not support parameter reasoningEffort". [D: issues of agents] */
+const WITHOUT_EFFORT = /^grok-(?:3(?!-mini)|4-0709|4-(?:1-)?fast|4\.20(?!-multi-agent)|code|build|composer)/;
+
+/** Reports whether a model may take an effort, where it reasons. */
+export const mayTakeEffort = ({ model }: Pick<EncodeContext, "model">): boolean => !WITHOUT_EFFORT.test(model);
+
 type TargetModel = Pick<EncodeContext, "model" | "facts" | "url">;
 
 /** OpenAI's models, also in names of deployments and of other vendors that serve them; those that it gave away are served by others. */
@@ -93,6 +99,13 @@ export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel):
 /** Reports whether a model reasons where a request sets no effort. */
 export const reasonsByDefault = (target: TargetModel): boolean =>
   REASONS_BY_DEFAULT.test(target.model) && mayReason(target);
+
+/** Models whose vendor takes marks for its cache, whoever serves them: "Only supported by OpenAI GPT-5.6 and newer". [D] */
+const MARKED_MODEL = /(?:^|[/_-])gpt-(?:5[.-](?:[6-9]|\d\d)|[6-9])/;
+
+/** Reports whether a model of Responses takes cache marks. Other servers refuse unknown members, or content in parts. */
+export const takesMarks = ({ model, facts: { cache_marks } }: TargetModel): boolean =>
+  cache_marks ?? MARKED_MODEL.test(model);
 
 /** A mark's lifetime here, by the requested one; undefined is the vendor's default, 30 minutes. [S] */
 const CACHE_TTLS: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {

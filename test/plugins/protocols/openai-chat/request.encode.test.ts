@@ -592,6 +592,16 @@ t.test(
       t.same(reasoning(model), ["So.", undefined], model);
   },
 );
+t.test("xAI's models that take no effort are sent none, which is declared", async (t) => {
+  const uses: Conversation["uses"] = [{ feature: "reasoning_effort", path: "effort" }];
+  const asked = (model: string) => {
+    const { body, losses } = write({ reasoning: { effort: "high" }, uses }, {}, undefined, model);
+    return [body["reasoning_effort"], losses.dropped];
+  };
+  for (const model of ["grok-4-fast-reasoning", "grok-code-fast-1", "grok-4.20-0309-reasoning"])
+    t.same(asked(model), [undefined, ["effort"]], model);
+  for (const model of ["grok-4.3", "grok-3-mini", "x-ai/grok-4-fast"]) t.same(asked(model), ["high", []], model);
+});
 
 t.test("calls have ids that Mistral's models take, the same on a call and its result", async (t) => {
   const ids = (model: string, id: string) => {

@@ -57,14 +57,89 @@ t.test(
   "a model without reasoning by the tables is not asked for it, unless gateway.yaml says that it reasons",
   async (t) => {
     const effort = plain({ reasoning: { effort: "low" }, ...uses("reasoning_effort", "effort") });
-    const { body, losses } = written(effort, { reasons: false });
+    const { body, losses } = written({ ...effort, protocol: "openai-chat" }, { reasons: false });
     t.equal(body["include"], undefined);
     t.same([body["reasoning"], losses.dropped], [{ effort: "low" }, []], "the vendor decides on a request");
+    const agent = written(effort, { reasons: false });
+    t.same([agent.body["reasoning"], agent.losses.dropped], [undefined, ["effort"]], "agents ask every model");
+    t.same(written(effort, {}, "gpt-4.1").losses.dropped, ["effort"], "its name says that it does not reason");
     const included = ["reasoning.encrypted_content"];
     t.same(written(plain(), { reasons: false, thinking: "level" }).body["include"], included);
     t.same(written(plain(), {}).body["include"], included);
   },
 );
+
+t.test("xAI's models that take no effort are sent none, which is declared, and their reasoning is shown", async (t) => {
+  const asked = (model: string, reasoning: ReasoningConfig) => {
+    const { body, losses } = written(plain({ reasoning, ...thinking }), {}, model);
+    return [body["reasoning"], losses.dropped];
+  };
+  for (const model of [
+    "grok-4-fast-reasoning",
+    "grok-4-1-fast",
+    "grok-code-fast-1",
+    "grok-4.20-0309-reasoning",
+    "grok-3",
+  ]) {
+    t.same(asked(model, { effort: "high", show: true }), [{ summary: "auto" }, ["effort"]], model);
+    t.same(asked(model, { budget: 2048 }), [undefined, ["budget"]], model);
+    t.same(asked(model, { budget: -1 }), [undefined, []], model);
+  }
+  for (const model of ["grok-4.3", "grok-3-mini", "grok-4.20-multi-agent", "x-ai/grok-4-fast"])
+    t.same(asked(model, { effort: "high" }), [{ effort: "high" }, []], model);
+});
+
+t.test("models that are not OpenAI's get only what their servers take, and the rest is declared", async (t) => {
+  const cache = {};
+  const conversation = plain({
+    turns: [
+      { role: "system", parts: [{ kind: "text", text: "Be.", at: "system.0", cache }], at: "system" },
+      { role: "developer", parts: [{ kind: "text", text: "Do.", at: "developer.0" }], at: "developer" },
+      {
+        role: "assistant",
+        parts: [
+          { kind: "text", text: "One.", at: "one", citations: [{ url: "https://a.example" }] },
+          { kind: "text", text: "Two.", at: "two" },
+        ],
+        at: "assistant",
+      },
+      {
+        role: "user",
+        parts: [
+          { kind: "tool_result", callId: "c", parts: [{ kind: "text", text: "1", at: "r.0" }], at: "r", cache },
+          { kind: "text", text: "Go.", at: "go", cache },
+        ],
+        at: "user",
+      },
+    ],
+    user: "me",
+    metadata: { a: "b" },
+    cache: { ttl: "1h" },
+    uses: [
+      { feature: "cache_mark", path: "cache_control" },
+      { feature: "metadata", path: "metadata" },
+    ],
+  });
+  const sent = (model: string) => {
+    const { body, losses } = written(conversation, {}, model);
+    return { body, dropped: losses.dropped };
+  };
+  const { body, dropped } = sent("grok-4.3");
+  t.same(body["input"], [
+    { type: "message", role: "system", content: "Be." },
+    { type: "message", role: "system", content: "Do." },
+    { type: "message", role: "assistant", content: "One.\n\nTwo." },
+    { type: "function_call_output", call_id: "c", output: "1" },
+    { type: "message", role: "user", content: "Go." },
+  ]);
+  t.same(dropped, ["system.0", "one.citations", "r", "go", "metadata", "cache_control"]);
+  t.match(body, { user: "me", metadata: undefined, safety_identifier: undefined, prompt_cache_options: undefined });
+  const own = sent("gpt-5.6");
+  t.match(own.body, { safety_identifier: "me", metadata: { a: "b" }, user: undefined, prompt_cache_options: {} });
+  t.same(own.dropped, []);
+  t.same(sent("gpt-5.1").dropped, ["system.0", "r", "go", "cache_control"], "it takes no marks");
+  t.same(sent("qwen3").body["metadata"], { a: "b" });
+});
 
 t.test("nothing is lost where such a model is asked not to reason", async (t) => {
   const configs: ReasoningConfig[] = [

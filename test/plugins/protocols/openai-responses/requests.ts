@@ -40,13 +40,13 @@ export function read(body: JsonObject | string, more: Partial<IncomingRequest> =
 export const says = ({ uses }: { uses: readonly FeatureUse[] }): string[] =>
   uses.map(({ feature, path }) => `${feature} ${path}`);
 
-/** A request as it is written, and what it lost. */
-export function written(conversation: Conversation, facts: Facts = {}) {
+/** A request as it is written for OpenAI, or for a model by its name, and what it lost. */
+export function written(conversation: Conversation, facts: Facts = {}, model?: string) {
   const losses = new Losses("openai-responses", false);
   const terms: EncodeContext = {
     client: conversation.protocol,
-    model: "any",
-    facts,
+    model: model ?? "any",
+    facts: model === undefined ? { cache_marks: true, ...facts } : facts,
     names: new ToolNames(),
     nested: new NestedJson(),
     drop: (path, why) => losses.drop(path, why),
