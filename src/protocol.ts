@@ -19,7 +19,7 @@ export type {
   TextKind,
   TextPlace,
 } from "./core/protocol.ts";
-export { bearer, eventBytes, fixedPaths, post, SSE_PING } from "./core/protocol-parts.ts";
+export { bearer, eventBytes, fixedPaths, post } from "./core/protocol-parts.ts";
 export type { ExtraUsage, Usage } from "./core/usage.ts";
 export { argumentsObject, isEmptyArguments } from "./translation/arguments.ts";
 export type {

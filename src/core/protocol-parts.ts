@@ -4,9 +4,6 @@ import type { Operation, Protocol } from "./protocol.ts";
 /** Returns name and value of the header that sends a credential as a bearer token (RFC 6750). */
 export const bearer = (secret: string): readonly [name: string, value: string] => ["authorization", `Bearer ${secret}`];
 
-/** An SSE comment that keeps an idle stream alive; parsers skip it. */
-export const SSE_PING: Buffer = Buffer.from(": ping\n\n");
-
 /** Returns one server-sent event: its name, if any, and a value as JSON. */
 export function eventBytes(value: unknown, name?: string): Buffer {
   const line = name === undefined ? "" : `event: ${name}\n`;

@@ -1,13 +1,4 @@
-import {
-  asList,
-  asObject,
-  asText,
-  bearer,
-  type Ending,
-  type Frame,
-  type Protocol,
-  SSE_PING,
-} from "model-gateway/protocol";
+import { asList, asObject, asText, bearer, type Ending, type Frame, type Protocol } from "model-gateway/protocol";
 import { ERROR, errorBody, errorInStreamFrame, refuses, streamError } from "./errors.ts";
 import { vendorObjects } from "./objects.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
@@ -22,7 +13,8 @@ export const family = {
   respondsWithJson: true,
   headers: ["openai-beta", "idempotency-key", "x-client-request-id", "x-stainless-*"],
   responseHeaders: ["openai-processing-ms", "openai-version"],
-  ping: SSE_PING,
+  // A comment: parsers skip it.
+  ping: Buffer.from(": ping\n\n"),
   credential: bearer,
   refuses,
   error: errorBody,
