@@ -80,10 +80,11 @@ export default class UsagePlugin implements Plugin {
     if (head.status >= 400 && !head.framing) return generates ? errorStage(exchange) : undefined;
     if (head.status >= 300) return undefined;
     const reading = this.reading(exchange);
-    const { attempt } = exchange;
+    const { attempt, answerer } = exchange;
     if (generates && attempt?.releasesBody) reading.asked = new SentFigures(exchange.asEnded, this.translations).read();
     const { cut } = this.options;
-    if (head.framing && cut !== "absorb") exchange.drain ||= cut === "drain" || "end";
+    // A plugin's answer costs nothing, and may have no end but the client's.
+    if (head.framing && cut !== "absorb" && !answerer) exchange.drain ||= cut === "drain" || "end";
     return head.framing
       ? streamStage(exchange, reading, () => this.writeInterimIfDue(exchange, reading))
       : wholeStage(exchange, reading);

@@ -185,3 +185,31 @@ plugins: { usage: { cut: drain } }\n`,
     t.equal(upstream.seen.length, 1);
   },
 );
+
+t.test("with `drain` the answer of a plugin ends with its client: nothing has to be paid", async (t) => {
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models: { m: { targets: ["demo:echo"] } }
+plugins: { own: { from: ./own.ts }, usage: { cut: drain } }
+chains: { llm: [auth, models, usage, own] }
+`,
+    {
+      "own.ts": `export default class Own {
+  route(exchange) { exchange.answer = { headers: { "content-type": "text/event-stream" }, body: this.endless() }; }
+  async *endless() {
+    for (;;) {
+      yield Buffer.from('data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\\n\\n');
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+}`,
+    },
+  );
+  const leaving = new AbortController();
+  const body = '{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}';
+  const asked = { method: "POST", headers: asking(), body, signal: leaving.signal };
+  await (await fetch(`${url}/v1/chat/completions`, asked)).body?.getReader().read();
+  leaving.abort();
+  await until(() => gateway.exchanges.length === 0, "the end of the answer");
+});
