@@ -46,6 +46,8 @@ export class PostgresDatabase implements SqlRunner {
   /** The connection for transactions, one after the other, and whether it was lost since the last one began. */
   private transactionConnection: { sql: postgres.Sql; lost: boolean } | undefined;
   private lastTransaction: Promise<unknown> = Promise.resolve();
+  /** Functions that replace connections which listen. */
+  private readonly restartListening = new Set<() => void>();
   private closed = false;
 
   private constructor(
@@ -111,11 +113,13 @@ export class PostgresDatabase implements SqlRunner {
       void current?.end({ timeout: 0 }).catch(() => {});
       current = undefined;
     };
+    const restart = () => {
+      end();
+      timer = setTimeout(begin, LISTEN_RETRY).unref();
+    };
     const begin = () => {
       const again = () => {
-        if (current !== sql) return;
-        end();
-        timer = setTimeout(begin, LISTEN_RETRY).unref();
+        if (current === sql) restart();
       };
       const sql = this.createPool(1, { onclose: again, onnotify: onNotification });
       current = sql;
@@ -123,7 +127,11 @@ export class PostgresDatabase implements SqlRunner {
       sql.unsafe(`listen "${channel}"`).then(() => current === sql && ready(), again);
     };
     begin();
-    return end;
+    this.restartListening.add(restart);
+    return () => {
+      this.restartListening.delete(restart);
+      end();
+    };
   }
 
   /** Whether it is being closed, or is. */
@@ -156,6 +164,8 @@ export class PostgresDatabase implements SqlRunner {
   private replace(pools: PostgresPools, finishing: number): void {
     if (this.pools !== pools || this.closed) return;
     this.pools = this.createPools();
+    // A connection whose packets are dropped receives nothing, and fails at nothing.
+    if (finishing === 0) for (const restart of this.restartListening) restart();
     for (const sql of [pools.short, pools.long]) void sql.end({ timeout: finishing }).catch(() => {});
   }
 

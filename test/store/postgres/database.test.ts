@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import t from "tap";
+import t, { type Test } from "tap";
 import { StoreUnavailableError } from "../../../src/core/errors.ts";
 import {
   numberPlaceholders,
@@ -16,6 +16,31 @@ import { openDatabase, placeOf, startPostgres } from "../../support/postgres.ts"
 import { until } from "../../support/until.ts";
 
 const server = await startPostgres(t);
+
+/** Returns a database's address over a network, and a function from which on that drops all packets of the connections so far. */
+async function droppable(t: Test, url: string) {
+  const direct = placeOf(url);
+  const sockets = new Set<Socket>();
+  const dropped = new Set<Socket>();
+  const between = createServer((socket) => {
+    const to = connect(join(direct.host, ".s.PGSQL.5432"));
+    for (const [one, other] of [
+      [socket, to],
+      [to, socket],
+    ] as const) {
+      sockets.add(one.on("error", () => {}).on("close", () => dropped.has(one) || other.destroy()));
+      one.on("data", (bytes) => dropped.has(one) || other.write(bytes));
+    }
+  });
+  const port = await listen(t, between);
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  const drop = () => {
+    for (const socket of sockets) dropped.add(socket);
+  };
+  return { place: { ...direct, host: "127.0.0.1", port, tls: { mode: "disable" } as const }, drop };
+}
 
 t.test("values are written as ? in a statement", async (t) => {
   t.equal(numberPlaceholders("select ? where x = ?"), "select $1 where x = $2");
@@ -146,32 +171,37 @@ if (server) {
 
   t.test("a query that times out is abandoned, and later ones use other connections", async (t) => {
     const url = await server.database();
-    const direct = placeOf(url);
-    const sockets: Socket[] = [];
-    let deaf = false;
-    const between = createServer((socket) => {
-      const to = connect(join(direct.host, ".s.PGSQL.5432"));
-      sockets.push(socket, to);
-      socket.on("data", (bytes) => deaf || to.write(bytes)).on("error", () => {});
-      to.on("data", (bytes) => socket.write(bytes)).on("error", () => {});
-    }).listen(0, "127.0.0.1");
-    t.teardown(() => {
-      for (const socket of sockets) socket.destroy();
-      between.close();
-    });
-    await until(() => between.listening, "the port");
-    const { port } = between.address() as { port: number };
-    const place = { ...direct, host: "127.0.0.1", port, tls: { mode: "disable" } as const };
+    const { place, drop } = await droppable(t, url);
     const database = await PostgresDatabase.open(place, 2);
     t.teardown(() => database.close());
     t.equal((await database.query("select 1 as one"))[0]?.["one"], 1);
-    deaf = true;
+    drop();
     await t.rejects(
       database.withDeadline(300, (ask) => ask("select 2 as two")),
       { message: /^PostgreSQL at postgres:\S+ \(store: ledger\): it has not answered in 300 ms$/ },
     );
-    deaf = false;
     t.equal((await database.query("select 3 as three"))[0]?.["three"], 3);
+  });
+
+  t.test("where the network drops the packets of a connection that listens, another one listens instead", async (t) => {
+    const url = await server.database();
+    const { place, drop } = await droppable(t, url);
+    const database = await PostgresDatabase.open(place, 1);
+    t.teardown(() => database.close());
+    let [notifications, ready] = [0, 0];
+    const end = database.listen(
+      "changes",
+      () => notifications++,
+      () => ready++,
+    );
+    t.teardown(end);
+    await until(() => ready === 1, "it to listen");
+    await database.query("select 1");
+    drop();
+    await t.rejects(database.withDeadline(300, (ask) => ask("select 1")));
+    await until(() => ready === 2, "it to listen again");
+    await server.ask(url, "notify changes");
+    await until(() => notifications === 1, "a notification");
   });
 
   t.test("a standby that refuses LISTEN is asked again, and notifies once it has been promoted", async (t) => {
