@@ -1,5 +1,5 @@
 import t from "tap";
-import { bearer, eventBytes, fixedPaths, post, SSE_PING } from "../../src/core/protocol-parts.ts";
+import { bearer, eventBytes, fixedPaths, post } from "../../src/core/protocol-parts.ts";
 import { Frame } from "../../src/wire/frame.ts";
 
 t.test("a credential is sent as a bearer token", async (t) => {
@@ -10,11 +10,6 @@ t.test("an event is parsed to what was written", async (t) => {
   const named = new Frame("event", eventBytes({ text: "a\n\nb" }, "note"));
   t.same([named.event, named.json()], ["note", { text: "a\n\nb" }]);
   t.equal(eventBytes({ a: 1 }).toString(), 'data: {"a":1}\n\n');
-});
-
-t.test("a ping is a comment: no event, no data", async (t) => {
-  const frame = new Frame("event", SSE_PING);
-  t.same([frame.event, frame.text], [undefined, undefined]);
 });
 
 t.test("an operation is a POST of JSON that streams on request, by default", async (t) => {

@@ -1,6 +1,6 @@
 import { type Fault } from "../../src/core/fault.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
-import { post, SSE_PING } from "../../src/core/protocol-parts.ts";
+import { post } from "../../src/core/protocol-parts.ts";
 import type { EncodedFrame, ResponseContext, Translation } from "../../src/translation/codec.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
@@ -125,7 +125,7 @@ export const tiny = {
   headers: ["x-tiny-*"],
   defaultHeaders: [["x-tiny-version", "7"]],
   usageMembers: ["usage"],
-  ping: SSE_PING,
+  ping: Buffer.from(": ping\n\n"),
   overloadedStatus: 529,
   credential: (secret: string) => ["x-tiny-key", secret],
   usage: (json: unknown) => (json as { usage?: never }).usage,

@@ -12,6 +12,11 @@ for (const [folder, { protocol }] of Object.entries(MEMBERS)) {
     t.equal(protocol.name, folder);
   });
 
+  t.test(`${folder}: a ping is a comment: no event, no data`, async (t) => {
+    const frame = new Frame("event", protocol.ping);
+    t.same([frame.event, frame.text], [undefined, undefined]);
+  });
+
   t.test(`${folder}: an unlisted path is none of its operations`, async (t) => {
     for (const path of ["/v1", "/v1/models", `${protocol.paths[0]}/x`, "constructor"]) {
       t.equal(protocol.locate(path, "", new URLSearchParams()), undefined);
