@@ -66,13 +66,18 @@ function* messagesOf(conversation: Conversation, context: EncodeContext): Steps<
   return writer.messages;
 }
 
-/** Groups consecutive turns of an assistant, of a user, and those of the system and developers. */
+/**
+ * Groups consecutive turns of an assistant, of a user, and those of the system and developers. Results come before the system's that
+ * precede them, which servers refuse between a call and its result.
+ */
 function runsOf(turns: readonly Turn[]): Turn[][] {
   const runs: Turn[][] = [];
   for (const turn of turns) {
-    const last = runs.at(-1);
+    const answers =
+      isSystem(runs.at(-1)?.[0]) && runs.length > 1 && turn.parts.some(({ kind }) => kind === "tool_result");
+    const last = runs.at(answers ? -2 : -1);
     if (last?.[0]?.role === turn.role || (isSystem(turn) && isSystem(last?.[0]))) last?.push(turn);
-    else runs.push([turn]);
+    else runs.splice(answers ? -1 : runs.length, 0, [turn]);
   }
   return runs;
 }

@@ -153,6 +153,21 @@ t.test("results come first, also those of a later turn, and then the user's own 
   ]);
 });
 
+t.test("no system message is between a call and its result", async (t) => {
+  const roles = (...turns: Turn[]) => messages(turn("user", text("a")), ...turns).map(({ role }) => role);
+  const [calls, one, two] = [
+    turn("assistant", call("x"), call("y")),
+    turn("user", result("x", [])),
+    turn("user", result("y", [])),
+  ];
+  const late = turn("developer", text("b"));
+  const after = ["user", "assistant", "tool", "tool", "system"];
+  t.same(roles(calls, one, two, late), after);
+  t.same(roles(calls, one, late, two), after);
+  t.same(roles(calls, late, one, late, two), after, "they are one");
+  t.same(roles(late, calls, one, two), ["user", "system", ...after.slice(1, 4)], "not where it is in no one's way");
+});
+
 t.test("an image in a result follows in a user message, and that is declared", async (t) => {
   const picture: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "AAAA" }, at: "picture" };
   const { body, losses } = write({
