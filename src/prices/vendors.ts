@@ -31,12 +31,15 @@ export const CACHE_MARK_VENDORS: ReadonlySet<string> = new Set(["openai"]);
 /** Anthropic's models of version 4, with the minor version. What follows may be a date. */
 const CLAUDE_4 = /claude-(?:opus|sonnet|haiku)-4(?:[-.](\d))?(?!\d)/;
 
+/** Vendors that serve Anthropic's models under its names, with the same members. */
+const CLAUDE_VENDORS: ReadonlySet<string> = new Set(["anthropic", "aws", "azure", "google"]);
+
 /** Reports whether a vendor's model takes thinking only as a number of tokens, and refuses levels and efforts. [D] */
 export function usesThinkingBudget(vendor: string | undefined, model: string): boolean {
-  if (vendor === "google") return /(?:^|\/)gemini-2\.5-/.test(model);
-  if (vendor !== "anthropic") return false;
+  if (vendor === "google" && /(?:^|\/)gemini-2\.5-/.test(model)) return true;
+  if (vendor === undefined || !CLAUDE_VENDORS.has(vendor)) return false;
   const [claude4, minor = 0] = CLAUDE_4.exec(model) ?? [];
-  return model.startsWith("claude-3-7-") || (claude4 !== undefined && Number(minor) <= 5);
+  return /(?:^|[/.])claude-3-7-/.test(model) || (claude4 !== undefined && Number(minor) <= 5);
 }
 
 /** The vendor at an address, if its host is known; otherwise undefined. */

@@ -162,8 +162,8 @@ class Declared {
     }
     if (!this.paths.some((path) => below(at, path) || (point.sort === "tool schema" && below(path, at)))) return false;
     const left = target === "anthropic-messages" && asked.toolChoice?.mode === "allowed";
-    // Only few models of Chat search the web.
-    const unsearched = target === "openai-chat" && point.sort === "tool search";
+    // Only few models of Chat search the web, and of Messages the vendor's own.
+    const unsearched = /^(?:openai-chat|anthropic-messages)$/.test(target) && point.sort === "tool search";
     return unsearched || added.some((each) => kind(each) === kind(point)) || (left && point.sort.startsWith("tool"));
   }
 

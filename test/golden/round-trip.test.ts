@@ -509,8 +509,9 @@ interface Written {
   changed: Set<string>;
 }
 
-/** A model that takes all that its protocol has: in Chat few of OpenAI's own. */
-const TAKES_ALL = "gpt-5-search-api";
+/** A model that takes all that its protocol has: in Chat few of OpenAI's own, in Messages the vendor's. */
+const takesAll = (protocol: ProtocolName): string =>
+  protocol === "anthropic-messages" ? "claude" : "gpt-5-search-api";
 
 function written(protocol: ProtocolName, conversation: Conversation): Written {
   const dropped = new Set<string>();
@@ -519,7 +520,7 @@ function written(protocol: ProtocolName, conversation: Conversation): Written {
   const encoded = runAtOnce(
     translationOf(protocol).request.encode(conversation, {
       client: protocol,
-      model: TAKES_ALL,
+      model: takesAll(protocol),
       facts: { system_in_place: true, ...(budget >= 0 ? { thinking: "budget" } : {}) },
       names: new ToolNames(),
       nested: new NestedJson(),

@@ -147,9 +147,12 @@ t.test("a member that cannot be expressed is declared, not its parent", async (t
   };
   t.same(send("openai-responses", responses, "gemini").dropped, ["tools.0.format"]);
   const search = { input: "Hi", tools: [{ type: "web_search", search_context_size: "high" }] };
-  t.same(send("openai-responses", search, "anthropic-messages").dropped, ["tools.0.search_context_size"]);
+  const claude = { model: "claude" };
+  t.same(send("openai-responses", search, "anthropic-messages", claude).dropped, ["tools.0.search_context_size"]);
   const completions = { messages: [ask], web_search_options: { search_context_size: "high" } };
-  t.same(send("openai-chat", completions, "anthropic-messages").dropped, ["web_search_options.search_context_size"]);
+  t.same(send("openai-chat", completions, "anthropic-messages", claude).dropped, [
+    "web_search_options.search_context_size",
+  ]);
 });
 
 t.test("text files are text to Chat: with their names, in results, as bytes and as text", async (t) => {

@@ -33,6 +33,8 @@ export interface Way {
   account?: string;
   /** Whose request it is. */
   caller?: string;
+  /** The target's model; `vendor-model`. */
+  model?: string;
 }
 
 /** What a client received. */
@@ -79,7 +81,7 @@ export class Sent {
   private readonly lost: string[] = [];
 
   constructor(client: ProtocolName, asked: JsonObject | string, vendor: ProtocolName, way: Way = {}) {
-    const { facts = {}, strict = false, stream = true, account = "them", caller = "" } = way;
+    const { facts = {}, strict = false, stream = true, account = "them", caller = "", model = "vendor-model" } = way;
     const [to, from] = [SPOKEN[client] as TranslatedProtocol, SPOKEN[vendor] as TranslatedProtocol];
     const operation = operationOf(client, stream);
     const text = typeof asked === "string" ? asked : JSON.stringify(withStream(client, asked, stream));
@@ -94,7 +96,7 @@ export class Sent {
       caller,
     };
     const conversation = readRequest(received, ENVELOPES);
-    const target = { protocol: from, account, model: "vendor-model", facts };
+    const target = { protocol: from, account, model, facts };
     const { encoded, names, losses, wrapped } = writeRequest(conversation, target, strict);
     this.text = encoded.body;
     this.body = JSON.parse(encoded.body) as JsonObject;
@@ -105,7 +107,7 @@ export class Sent {
       from,
       to,
       operation,
-      source: { account, model: "vendor-model" },
+      source: { account, model },
       names,
       wrapped,
       context: {

@@ -43,5 +43,9 @@ t.test("models that accept a thinking budget only are recognised by their names"
     "claude-x",
   ])
     t.notOk(usesThinkingBudget("anthropic", model), model);
+  t.ok(usesThinkingBudget("aws", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"));
+  t.ok(usesThinkingBudget("aws", "anthropic.claude-3-7-sonnet-20250219-v1:0"));
+  t.ok(usesThinkingBudget("google", "claude-sonnet-4-5@20250929"));
+  t.notOk(usesThinkingBudget("google", "claude-opus-4-6"));
   t.notOk(usesThinkingBudget(undefined, "claude-sonnet-4-5"), "elsewhere the name may be anything");
 });

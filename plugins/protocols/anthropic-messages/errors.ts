@@ -1,4 +1,6 @@
 import {
+  asCount,
+  asList,
   asObject,
   asText,
   type ErrorKind,
@@ -6,6 +8,7 @@ import {
   eventBytes,
   type Fault,
   type HeaderList,
+  type JsonObject,
   ownProperty,
   type Protocol,
   parseJson,
@@ -63,17 +66,19 @@ const FAULTS: Readonly<Record<string, readonly [kind: ErrorKind, status: number]
 
 /**
  * Finds the error in `{type: "error", error: {type, message}}`, as a body or an event, or in the forms of imitations:
- * `{"error": "…"}`, `{"message": "…"}`, `{"detail": "…"}`. Undefined when there is none.
+ * `{"error": "…"}`, `{"message": "…"}`, `{"detail": …}`, Z.ai's `{"code", "msg", "success": false}`, or a list with one of them, as of
+ * Vertex. Undefined when there is none.
  * @param status of the response; absent in a stream, where the error's type implies one
  */
 export function parseErrorEvent(json: unknown, status?: number): Fault | undefined {
-  const body = asObject(json) ?? {};
+  const body = asObject(Array.isArray(json) ? json[0] : json) ?? {};
   const error = asObject(body["error"]);
-  const message = [error?.["message"], body["error"], body["message"], body["detail"]].map(asText).find(Boolean);
+  const texts = [error?.["message"], body["error"], body["message"], body["detail"], body["msg"], problemsOf(body)];
+  const message = texts.map(asText).find(Boolean);
   if (!error && message === undefined) return undefined;
   const type = asText(error?.["type"]);
   const known = ownProperty(FAULTS, type);
-  const code = status ?? known?.[1] ?? 500;
+  const code = status ?? known?.[1] ?? statusOf(error) ?? 500;
   return {
     status: code,
     // `api_error` only means that something failed; the status may be more specific.
@@ -82,6 +87,22 @@ export function parseErrorEvent(json: unknown, status?: number): Fault | undefin
     message: message ?? "The provider reported a failure without a message.",
   };
 }
+
+/** Returns an error's number, which is a status with many servers; undefined for other numbers. */
+function statusOf(error: JsonObject | undefined): number | undefined {
+  const code = asCount(error?.["code"]) ?? 0;
+  return code >= 400 && code <= 599 ? code : undefined;
+}
+
+/** Returns the problems of a request in FastAPI's form, each with its path. [D: issues of servers that validate with it] */
+function problemsOf({ detail }: JsonObject): string | undefined {
+  const problems = asList(detail).flatMap((value) => {
+    const { loc, msg } = asObject(value) ?? {};
+    return typeof msg === "string" ? [[...asList(loc), msg].join(": ")] : [];
+  });
+  return problems.length === 0 ? undefined : problems.slice(0, MAX_PROBLEMS).join("; ");
+}
+const MAX_PROBLEMS = 5;
 
 /** Parses an error response: JSON, or any text from a proxy in front of the vendor. */
 export function parseErrorResponse(status: number, _headers: HeaderList, text: string): Fault {
@@ -98,6 +119,10 @@ export function parseErrorResponse(status: number, _headers: HeaderList, text: s
 const REFUSED_THINKING =
   /: Invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`? block|thinking`? blocks in the latest assistant message cannot be modified/;
 
+/** What imitations of the protocol, Bedrock and Vertex say of a model that they do not have (any more), as a 404 or a 400. [D] */
+const MISSING_MODEL =
+  /^model (?:"[^"]*"|'[^']*') not found|^The model `[^`]*` does not exist|^Model Not Exist$|^Not found the model |^Publisher Model `[^`]*` |^The provided model identifier is invalid|^Unknown Model,| is not a valid model ID$/;
+
 /**
  * Returns what an error refuses: a 404 with this message is about the model, which the vendor has retired, or never had [F]; a 400
  * with that about a signature, about state.
@@ -105,6 +130,7 @@ const REFUSED_THINKING =
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status !== 404 && status !== 400) return undefined;
   const { code, message } = parseErrorEvent(parseJson(body.toString()), status) ?? {};
+  if (MISSING_MODEL.test(message ?? "")) return "target";
   if (status === 400) return message !== undefined && REFUSED_THINKING.test(message) ? "state" : undefined;
   return code === "not_found_error" && message?.startsWith("model: ") ? "target" : undefined;
 };

@@ -27,7 +27,7 @@ import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from ".
 import { describeAlternatives, enforceableSchema, fitMembers, whyUnenforceable } from "./support.schema.ts";
 import { thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, cacheControl, promptSettings } from "./support.ts";
-import { ANTHROPIC_MESSAGES, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
+import { ANTHROPIC_MESSAGES, CLAUDE, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
 
 /**
  * Default `max_tokens` where neither the client nor gateway.yaml has one: the vendor requires a number, refuses one above the
@@ -39,9 +39,10 @@ const DEFAULT_MAX_TOKENS = 32_000;
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
 
 /** Encodes a Messages request. @throws GatewayError as `context.refuse` makes it. */
-export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
-  const countsTokens = conversation.task === "count";
-  refuseUnsupported(conversation, context);
+export function* encodeRequest(asked: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+  const countsTokens = asked.task === "count";
+  refuseUnsupported(asked, context);
+  const conversation = withoutUnknownSearch(asked, context);
   const marks = new CacheMarks(conversation, context);
   const tools = toolsOf(conversation, context, marks);
   const { system, messages } = yield* messagesOf(conversation, context, marks);
@@ -83,6 +84,28 @@ function refuseUnsupported(conversation: Conversation, context: EncodeContext): 
     context.refuse(pathOfUse(conversation, "choices"), "This model gives one answer at a time; ask once for each");
   if (conversation.store === true)
     context.refuse(pathOfUse(conversation, "store"), "No answer is kept for this model; send false or leave it out");
+}
+
+/** Hosts that serve the vendor's models without its web search, and those where the names of its models are the operator's. */
+const WITHOUT_SEARCH = /^bedrock-/;
+const AZURE = /\.azure\.com$/;
+
+/**
+ * Leaves out web search, declared, where the target is not known to have it: Bedrock and most imitations of the protocol refuse a
+ * tool without a schema, and agents offer web search in every request. [D]
+ */
+function withoutUnknownSearch(conversation: Conversation, context: EncodeContext): Conversation {
+  const host = context.url?.hostname ?? "";
+  if ((CLAUDE.test(context.model) || AZURE.test(host)) && !WITHOUT_SEARCH.test(host)) return conversation;
+  const tools = conversation.tools.filter(({ kind }) => kind !== "web_search");
+  if (tools.length === conversation.tools.length) return conversation;
+  for (const { kind, at } of conversation.tools)
+    if (kind === "web_search") context.drop(at, "This provider is not known to search the web");
+  const { toolChoice, ...others } = conversation;
+  const isSearch = toolChoice?.mode === "named" && toolChoice.server;
+  if (!isSearch && (tools.length > 0 || !forcesToolCall(conversation))) return { ...conversation, tools };
+  context.change(choicePath(conversation), "web search cannot be required: the provider is not known to search");
+  return { ...others, tools };
 }
 
 /** Sampling settings that the vendor accepts with thinking. [D: extended thinking] */
@@ -203,9 +226,15 @@ function writableTurn(turn: Turn, context: EncodeContext): Turn {
 function isWritable(part: Part, context: EncodeContext): boolean {
   if (part.kind === "text" || part.kind === "refusal") return part.text.trim() !== "";
   if (part.kind === "foreign") return part.protocol === ANTHROPIC_MESSAGES;
-  if (part.kind !== "reasoning" || thinkingBlock(part)) return true;
+  if (part.kind !== "reasoning" || isSigned(part, context)) return true;
   context.drop(part.at, "This model takes back only the thoughts that it signed itself");
   return false;
+}
+
+/** Reports whether its maker takes reasoning back: the vendor what it signed, an imitation of the protocol also what it did not sign. */
+function isSigned(part: Reasoning, { model }: EncodeContext): boolean {
+  const block = thinkingBlock(part);
+  return block !== undefined && !(block["signature"] === "" && CLAUDE.test(model));
 }
 
 /** Places system messages between turns. They must follow a user turn. [D] */

@@ -18,6 +18,7 @@ import { parseErrorEvent } from "./errors.ts";
 import { readUsage } from "./usage.ts";
 import {
   ANTHROPIC_MESSAGES,
+  CLAUDE,
   finishReasonOf,
   holdsObject,
   type OpaqueKind,
@@ -32,11 +33,19 @@ export const createDecoder = (source: ResponseSource): ResponseDecoder => new Me
 export function* decodeResponse(bytes: Buffer, source: ResponseSource): Steps<Event[]> {
   const body = asObject(yield* Steps.parsingJson(bytes, RAW_MEMBERS));
   if (!body) throw new GatewayError("upstream_invalid");
-  if (body["type"] !== "error" && Array.isArray(body["content"]))
-    return yield* new MessageDecoder(source).message(body);
+  const content = contentOf(body);
+  if (content) return yield* new MessageDecoder(source).message({ ...body, content });
   const fault = parseErrorEvent(body);
   if (!fault) throw new GatewayError("upstream_invalid");
   return [{ type: "error", fault }];
+}
+
+/** Returns a message's content; undefined for an error. Imitations of the protocol may have a text, or null, instead of a list. */
+function contentOf({ type, content }: JsonObject): readonly unknown[] | undefined {
+  if (type === "error") return undefined;
+  if (Array.isArray(content) || type !== "message") return Array.isArray(content) ? content : undefined;
+  if (typeof content === "string") return [{ type: "text", text: content }];
+  return content === null ? [] : undefined;
 }
 
 const CLIENT_BLOCKS: ReadonlySet<string> = new Set(["text", "thinking", "redacted_thinking", "tool_use"]);
@@ -46,6 +55,9 @@ const isServerBlock = (type: string): boolean => !CLIENT_BLOCKS.has(type);
 
 /** Decodes what streamed and complete responses have in common: the opening of blocks, and the end. */
 class BlockDecoder {
+  /** Whether there was a call for the client. */
+  private hasCall = false;
+
   constructor(private readonly source: ResponseSource) {}
 
   protected start(message: JsonObject, usage: Usage | undefined): Event {
@@ -78,6 +90,7 @@ class BlockDecoder {
         break;
       case "tool_use": {
         const id = asText(content["id"]);
+        this.hasCall = true;
         out.push({ ...at, kind: "tool_call", ...(id ? { id } : {}), name: asText(content["name"]) ?? "" });
         break;
       }
@@ -101,6 +114,15 @@ class BlockDecoder {
     out.push({ type: "opaque", block, opaque: thinking === "" ? opaque : { ...opaque, extra: thinking } });
   }
 
+  /**
+   * Emits the state of thinking that has no signature. Imitations of the protocol require it back, or lose what the model thought before
+   * a call. [D: issues of agents]
+   */
+  protected unsigned(block: number, thinking: string, out: Event[]): void {
+    if (thinking === "" || CLAUDE.test(this.source.model)) return;
+    out.push({ type: "opaque", block, opaque: { ...this.opaque("signature", ""), extra: thinking } });
+  }
+
   protected citation(block: number, citation: unknown, out: Event[]): void {
     out.push({ type: "citation", block, citation: parseCitation(citation) });
   }
@@ -109,10 +131,12 @@ class BlockDecoder {
     const raw = asText(ending["stop_reason"]) ?? "";
     const sequence = asText(ending["stop_sequence"]);
     const message = asText(asObject(ending["stop_details"])?.["explanation"]);
+    const reason = finishReasonOf(raw);
     return {
       type: "finish",
       choice: 0,
-      reason: finishReasonOf(raw),
+      // Imitations of the protocol may end a forced call as any answer (vLLM): agents would not run it.
+      reason: reason === "stop" && this.hasCall ? "tool_calls" : reason,
       raw,
       ...(sequence === undefined ? {} : { stopSequence: sequence }),
       ...(message === undefined ? {} : { message }),
@@ -132,6 +156,7 @@ class MessageDecoder extends BlockDecoder {
       const content = asObject(value) ?? {};
       const type = this.open(block, content, out);
       if (type === "tool_use") out.push({ type: "arguments", block, text: inputText(content["input"]) });
+      if (type === "thinking" && !content["signature"]) this.unsigned(block, asText(content["thinking"]) ?? "", out);
       if (isServerBlock(type)) out.push({ type: "server", block, json: new RawJson(writeJson(content)) });
       out.push({ type: "close", block });
       if (Steps.endsStep(block)) yield;
@@ -146,7 +171,9 @@ class MessageDecoder extends BlockDecoder {
 /** Returns a call's input as JSON text; empty where there is none, which the vendor writes as an empty object. */
 function inputText(input: unknown): string {
   if (input instanceof RawJson) return input.text;
-  return typeof input === "string" && input !== "" ? JSON.stringify(input) : "";
+  if (typeof input !== "string" || input === "") return "";
+  // Imitations of the protocol may send the object as its text.
+  return holdsObject(new RawJson(input)) ? input : JSON.stringify(input);
 }
 
 /** An open block of a stream. */
@@ -160,6 +187,8 @@ interface OpenBlock {
   input: string;
   /** The thinking text so far, to be stored with its signature. */
   thinking: string;
+  /** Whether that thinking has a signature. */
+  signed: boolean;
   /** The size of all this in characters. */
   size: number;
 }
@@ -249,6 +278,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
       content: isServerBlock(type) ? content : undefined,
       input,
       thinking,
+      signed: Boolean(content["signature"]),
       size,
     });
     this.addBuffered(size, out);
@@ -273,17 +303,18 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     const type = asText(delta["type"]) ?? "content_block_delta";
     if (type === "text_delta" && kind === "text") this.text(block, delta["text"], out);
     else if (type === "input_json_delta" && kind === "tool_use") {
-      const text = asText(delta["partial_json"]);
-      if (!text) return;
+      const text = partialJson(delta);
+      if (text === "") return;
       // As in the vendor's SDK, deltas replace the call's initial input.
       open.input = "";
       out.push({ type: "arguments", block, text });
     } else if (type === "thinking_delta" && kind === "thinking") {
       open.thinking += asText(delta["thinking"]) ?? "";
       this.text(block, delta["thinking"], out);
-    } else if (type === "signature_delta" && kind === "thinking")
+    } else if (type === "signature_delta" && kind === "thinking") {
+      open.signed ||= Boolean(delta["signature"]);
       this.signature(block, delta["signature"], open.thinking, out);
-    else if (type === "citations_delta" && kind === "text") this.citation(block, delta["citation"], out);
+    } else if (type === "citations_delta" && kind === "text") this.citation(block, delta["citation"], out);
     else out.push({ type: "unmapped", path: type });
   }
 
@@ -300,6 +331,7 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     this.openBlocks.delete(index);
     this.size -= open.size;
     const { block, content, input } = open;
+    if (!open.signed) this.unsigned(block, open.thinking, out);
     if (content) out.push({ type: "server", block, json: serverJson(content, input) });
     else if (input !== "") out.push({ type: "arguments", block, text: input });
     out.push({ type: "close", block });
@@ -327,6 +359,11 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     else out.push({ type: "end" });
     this.ended = true;
   }
+}
+
+/** Returns a delta's part of a call's input, which an imitation of the protocol may send as the whole object. */
+function partialJson({ partial_json: part }: JsonObject): string {
+  return typeof part === "object" && part !== null ? JSON.stringify(part) : (asText(part) ?? "");
 }
 
 /** Parses a block and keeps every digit of its JSON; undefined for JSON that is too deep to be serialized again. */

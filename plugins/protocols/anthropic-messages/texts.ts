@@ -13,6 +13,7 @@ import {
   type TextPlace,
 } from "model-gateway/protocol";
 import { isThinkingLost, LOST_THINKING, lacksThinking } from "./support.thinking.ts";
+import { CLAUDE } from "./wire.ts";
 
 /** Positions of human text in requests, messages and events. */
 export const texts: NonNullable<Protocol["texts"]> = {
@@ -133,6 +134,7 @@ export const opaque: OpaquePlaces = {
   find: opaquePlaces,
   consequences,
   lost: {
+    // Imitations of the protocol may think without the thoughts before a call.
     mayBeIn(body, { model }) {
       if (!CLAUDE.test(model) || !isByTokens(body.value("thinking"))) return false;
       const messages = body.member("messages");
@@ -148,9 +150,6 @@ export const opaque: OpaquePlaces = {
     },
   },
 };
-
-/** The vendor's own models: imitations of the protocol may think without the thoughts before a call. */
-const CLAUDE = /claude/i;
 
 const isByTokens = (thinking: unknown): boolean => asObject(thinking)?.["type"] === "enabled";
 

@@ -71,6 +71,9 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
 /** Returns the meaning of a `stop_reason`; `other` for an unknown one. */
 export const finishReasonOf = (stopReason: string): FinishReason => ownProperty(REASONS, stopReason) ?? "other";
 
+/** The vendor's own models, whoever serves them. Imitations of the protocol serve others. */
+export const CLAUDE = /claude/i;
+
 /** The kinds of opaque state: of a thinking block, and of a redacted block. */
 export type OpaqueKind = "signature" | "redacted";
 

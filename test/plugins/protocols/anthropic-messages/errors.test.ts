@@ -7,7 +7,7 @@ import { demoAnswer } from "../../../../src/translation/demo.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { breaking } from "../../../support/breaking.ts";
-import { translation } from "./speaking.ts";
+import { events, translation } from "./speaking.ts";
 
 const TYPES = [
   "invalid_request_error",
@@ -150,4 +150,31 @@ t.test("a model that the vendor does not know is distinguished from an object", 
   const moved =
     "messages.5.content.2: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be";
   t.equal(told(400, "invalid_request_error", `${moved} modified. These blocks must remain as they were.`), "state");
+});
+
+t.test("errors of servers that imitate the protocol have their message and status", async (t) => {
+  const decoded = (body: unknown, status = 400) =>
+    translation.response.decodeError(status, new HeaderList(), JSON.stringify(body));
+  t.match(decoded([{ error: { code: 400, message: "Bad.", status: "INVALID_ARGUMENT" } }]), { message: "Bad." });
+  const detail = [{ type: "missing", loc: ["body", "tools", 0, "input_schema"], msg: "Field required" }];
+  t.match(decoded({ detail }, 422), { message: "body: tools: 0: input_schema: Field required", status: 422 });
+  t.match(decoded({ code: 500, msg: "404 NOT_FOUND", success: false }, 500), { message: "404 NOT_FOUND" });
+  const coded = { error: { message: "Overloaded.", type: "ServiceUnavailable", code: 503 } };
+  t.match(events([{ type: "error", ...coded }]), [{ type: "error", fault: { status: 503, kind: "overloaded" } }]);
+});
+
+t.test("a model that an imitation of the protocol does not have is one that the next target may have", async (t) => {
+  const refused = (status: number, message: string) =>
+    protocol.refuses?.(status, Buffer.from(JSON.stringify({ error: { message } })));
+  for (const [status, message] of [
+    [404, "model 'qwen3' not found"],
+    [404, "The model `qwen3` does not exist."],
+    [404, "Not found the model kimi-k9 or Permission denied"],
+    [404, "Publisher Model `projects/p/locations/l/publishers/anthropic/models/claude-x` was not found"],
+    [400, "Model Not Exist"],
+    [400, "The provided model identifier is invalid."],
+    [400, "claude-x is not a valid model ID"],
+  ] as const)
+    t.equal(refused(status, message), "target", message);
+  t.equal(refused(400, "The model `x` is fine"), undefined);
 });

@@ -656,3 +656,38 @@ t.test("adjacent system messages are one, however many texts they have", async (
     ],
   );
 });
+
+t.test("web search is left out, declared, where the provider is not known to have it", async (t) => {
+  const search: Tool = { kind: "web_search", at: "tools.1" };
+  const asked = (model: string, more: Partial<Conversation> = {}) => {
+    const { body, dropped, changed } = write(plain({ tools: [f, search], ...more }), {}, model);
+    const names = (body["tools"] as JsonObject[] | undefined)?.map(({ name }) => name);
+    return [names, body["tool_choice"], dropped, changed.map((each) => each.split(":")[0])];
+  };
+  t.same(asked("claude-sonnet-5"), [["f", "web_search"], undefined, [], []]);
+  t.same(asked("kimi-k2.5"), [["f"], undefined, ["tools.1"], []]);
+  const required = { toolChoice: { mode: "required" } } as const;
+  t.same(asked("glm-5", required), [["f"], { type: "any" }, ["tools.1"], []]);
+  t.same(asked("glm-5", { ...required, tools: [search] }), [undefined, undefined, ["tools.1"], ["tool_choice"]]);
+  const named = { toolChoice: { mode: "named", name: "web_search", server: true } } as const;
+  t.same(asked("glm-5", named), [["f"], undefined, ["tools.1"], ["tool_choice"]]);
+  const bedrock = new URL("https://bedrock-mantle.us-east-1.api.aws/anthropic/v1");
+  const there = write(plain({ tools: [search] }), {}, "anthropic.claude-sonnet-5", false, bedrock);
+  t.same([there.body["tools"], there.dropped], [undefined, ["tools.1"]]);
+});
+
+t.test("thoughts without a signature are sent back to imitations of the protocol, not to the vendor", async (t) => {
+  const opaque = { protocol: NAME, kind: "signature", data: "", extra: "Hm." };
+  const asked = conversation([
+    ["user", text("Hi")],
+    ["assistant", { kind: "reasoning", text: "Hm.", opaque, at: "thought" }, call("a")],
+    ["user", result("a", text("ok"))],
+  ]);
+  const content = (model: string) => {
+    const { body, dropped } = write(asked, {}, model);
+    const { content } = (body["messages"] as JsonObject[])[1] as { content: JsonObject[] };
+    return [content.map(({ type }) => type), content[0]?.["signature"], dropped];
+  };
+  t.same(content("kimi-k2.5"), [["thinking", "tool_use"], "", []]);
+  t.same(content("claude-sonnet-5"), [["tool_use"], undefined, ["thought"]]);
+});

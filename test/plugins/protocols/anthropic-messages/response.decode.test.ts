@@ -368,3 +368,51 @@ t.test("an empty signature is none, streamed as well as whole", async (t) => {
   const found = events([start, begin(0, { type: "thinking", thinking: "Hm." }), ...empty, last("end_turn"), over]);
   t.same(only(found, "opaque"), []);
 });
+
+const KIMI = { account: "them", model: "kimi-k2.5" };
+const wholeOf = (body: JsonObject, source = KIMI) =>
+  runAtOnce(translation.response.decode(Buffer.from(JSON.stringify(body)), source));
+
+t.test("thinking without a signature has a state where an imitation of the protocol thought it", async (t) => {
+  const stream = [
+    start,
+    begin(0, { type: "thinking", thinking: "" }),
+    delta(0, { type: "thinking_delta", thinking: "Hm." }),
+    stop(0),
+    last("end_turn"),
+    over,
+  ];
+  const state = { protocol: NAME, ...KIMI, kind: "signature", data: "", extra: "Hm." };
+  const body = {
+    type: "message",
+    content: [{ type: "thinking", thinking: "Hm.", signature: "" }],
+    stop_reason: "end_turn",
+  };
+  for (const found of [events(stream, KIMI), wholeOf(body)])
+    t.same(only(found, "opaque"), [{ type: "opaque", block: 0, opaque: state }]);
+  for (const found of [events(stream), wholeOf(body, SOURCE)]) t.same(only(found, "opaque"), [], "the vendor signs");
+});
+
+t.test("an answer with a call ends with calls, whatever an imitation of the protocol says", async (t) => {
+  const call = { type: "tool_use", id: "c", name: "f", input: {} };
+  const found = events([start, begin(0, call), stop(0), last("end_turn"), over]);
+  t.match(only(found, "finish"), [{ reason: "tool_calls", raw: "end_turn" }]);
+  t.match(only(events([start, last("end_turn"), over]), "finish"), [{ reason: "stop" }]);
+  const cut = events([start, begin(0, call), stop(0), last("max_tokens"), over]);
+  t.match(only(cut, "finish"), [{ reason: "length" }]);
+});
+
+t.test("arguments are read as an object, as its text, and whole in one delta", async (t) => {
+  const argumentsOf = (found: Event[]) => found.flatMap((event) => (event.type === "arguments" ? [event.text] : []));
+  const call = (input: unknown) => ({ type: "tool_use", id: "c", name: "f", input }) as JsonObject;
+  t.same(argumentsOf(events([start, begin(0, call('{"a":1}')), stop(0), last("tool_use"), over])), ['{"a":1}']);
+  const object = delta(0, { type: "input_json_delta", partial_json: { a: 1 } });
+  t.same(argumentsOf(events([start, begin(0, call({})), object, stop(0), last("tool_use"), over])), ['{"a":1}']);
+  t.same(argumentsOf(wholeOf({ content: [call('{"a":1}')], stop_reason: "tool_use" })), ['{"a":1}']);
+  t.same(argumentsOf(wholeOf({ content: [call("a")], stop_reason: "tool_use" })), ['"a"']);
+});
+
+t.test("a message may have a text as its content, or none", async (t) => {
+  t.match(only(wholeOf({ type: "message", content: "Hi", stop_reason: "end_turn" }), "text"), [{ text: "Hi" }]);
+  t.same(types(wholeOf({ type: "message", content: null, stop_reason: "end_turn" })), ["start", "finish", "end"]);
+});

@@ -70,7 +70,7 @@ export function conversation(
 export const text = (content: string, at = "messages.0.content"): Part => ({ kind: "text", text: content, at });
 
 /** A request as it is written for the vendor, with what it cost. */
-export function write(asked: Conversation, facts: Facts = {}, model = "claude", pruned = false) {
+export function write(asked: Conversation, facts: Facts = {}, model = "claude", pruned = false, url?: URL) {
   const dropped: string[] = [];
   const changed: string[] = [];
   const names = new ToolNames();
@@ -81,6 +81,7 @@ export function write(asked: Conversation, facts: Facts = {}, model = "claude", 
       facts,
       names,
       pruned,
+      ...(url && { url }),
       nested: new NestedJson(),
       drop: (path) => dropped.push(path),
       change: (path, why) => changed.push(`${path}: ${why}`),
