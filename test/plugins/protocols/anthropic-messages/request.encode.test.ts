@@ -676,6 +676,23 @@ t.test("web search is left out, declared, where the provider is not known to hav
   t.same([there.body["tools"], there.dropped], [undefined, ["tools.1"]]);
 });
 
+t.test("a turn without thoughts has something in their place for models that refuse it without", async (t) => {
+  const asked = conversation([
+    ["user", text("Hi")],
+    ["assistant", text("Hm"), call("a")],
+    ["user", result("a", text("ok"))],
+  ]);
+  const placed = { type: "thinking", thinking: ".", signature: "" };
+  const first = (model: string) => {
+    const [user, assistant, results] = write(asked, {}, model).body["messages"] as { content: JsonObject[] }[];
+    t.same([user?.content.length, results?.content.length], [1, 1], "only the assistant's");
+    return assistant?.content[0];
+  };
+  for (const model of ["deepseek-v4-pro", "deepseek/deepseek-v4-flash", "kimi-k2.5", "kimi-for-coding"])
+    t.same(first(model), placed, model);
+  for (const model of ["claude-sonnet-5", "deepseek-chat", "glm-5"]) t.match(first(model), { type: "text" }, model);
+});
+
 t.test("thoughts without a signature are sent back to imitations of the protocol, not to the vendor", async (t) => {
   const opaque = { protocol: NAME, kind: "signature", data: "", extra: "Hm." };
   const asked = conversation([
