@@ -12,7 +12,7 @@ import { Query } from "../../src/wire/query.ts";
 import { type RecordingEntry, recordingEntries, storedExchange } from "../support/recorded.ts";
 import { sample } from "../support/sample.ts";
 import { SPOKEN } from "../support/translations.ts";
-import { faultsOf, newestFaultsOf, plainChatFaultsOf } from "../support/vendor-rules.ts";
+import { faultsOf, newestFaultsOf, plainChatFaultsOf, plainResponsesFaultsOf } from "../support/vendor-rules.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { excuse } from "./refused-requests.ts";
 import { undeclared, unplaced } from "./request-losses.ts";
@@ -147,6 +147,7 @@ function faultsOfWritten(
     ...(newest ? newestFaultsOf(target, encoded.body) : []),
     // Nothing says that a model of any name is OpenAI's.
     ...(target === "openai-chat" && !newest ? plainChatFaultsOf(encoded.body) : []),
+    ...(target === "openai-responses" && !newest ? plainResponsesFaultsOf(encoded.body) : []),
     ...undeclared(asked, back, { target, names, losses, body: encoded.body }),
     ...unplaced(declared, text).map((path) => `declares ${path}, which the client did not write`),
   ];

@@ -414,3 +414,16 @@ export function plainChatFaultsOf(text: string): Fault[] {
   court.need(chosen === undefined || chosen["type"] === "function", "tool_choice", `a choice of ${chosen?.["type"]}`);
   return court.faults;
 }
+
+/** Returns the faults of a Responses body for a server of another vendor. */
+export function plainResponsesFaultsOf(text: string): Fault[] {
+  const court = new Court();
+  const body = asObject(JSON.parse(text)) ?? {};
+  court.need(!text.includes('"prompt_cache_breakpoint"'), "input", "a mark for the prompt cache");
+  for (const name of ["prompt_cache_options", "safety_identifier"]) court.need(!(name in body), name, "is unknown");
+  for (const [i, { role, content }] of objects(body["input"]).entries()) {
+    court.need(role !== "developer", `input.${i}`, "developer is no role");
+    court.need(role !== "assistant" || typeof content === "string", `input.${i}`, "a list where many take a string");
+  }
+  return court.faults;
+}
