@@ -133,8 +133,8 @@ t.test("Responses: developer messages, added tools, namespaces, grammars, pictur
     t.match(sent, /You are an agent/, `${vendor}: the developer's message, without instructions`);
     t.match(sent, /apply_patch/, `${vendor}: a custom tool`);
     t.match(sent, /functions\w*exec/, `${vendor}: an added tool of a namespace`);
-    if (vendor !== "openai-chat") t.match(sent, /web_search|googleSearch/, vendor);
-    else t.match(headers.get("gateway-dropped"), /tools\.\d/, "few models of Chat search the web");
+    if (vendor === "gemini") t.match(sent, /googleSearch/);
+    else t.match(headers.get("gateway-dropped"), /tools\.\d/, `${vendor}: few models but the vendor's search the web`);
     t.match(sent, /"?ls\b.*iVBO/s, `${vendor}: a call in free text and its picture`);
     t.notMatch(sent, /gAAAA|rs_0|tool_search|client_metadata|encrypted/, `${vendor}: nothing that only OpenAI reads`);
     t.match(headers.get("gateway-dropped"), /input\.3/, `${vendor}: a reference to reasoning is omitted`);
