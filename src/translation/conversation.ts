@@ -224,6 +224,8 @@ export interface Conversation {
   verbosity?: "low" | "medium" | "high";
   /** Groups requests for the vendor's prompt cache. */
   cacheKey?: string;
+  /** How long the vendor's prompt cache keeps the prompt, in the vendor's words. */
+  cacheRetention?: string;
   /** A mark for the whole prompt. */
   cache?: CacheMark;
   /** A cached prompt prefix, by the vendor's id. */

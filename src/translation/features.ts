@@ -54,6 +54,7 @@ export const FEATURES = {
   verbosity: "how wordy to be",
   cache_mark: "marks for the prompt cache",
   cache_key: "a key for the prompt cache",
+  cache_retention: "how long the prompt cache keeps the prompt",
   cache_handle: "a cached prompt by a vendor's id",
   user: "the end user's name",
   metadata: "labels",

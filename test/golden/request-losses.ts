@@ -76,7 +76,9 @@ const COMPARED: ReadonlySet<Feature> = new Set<Feature>([
     " ",
   ),
   ..."reasoning_summary json_object json_schema json_schema_strict stop max_tokens temperature top_p top_k".split(" "),
-  ..."penalties choices logprobs seed verbosity cache_mark cache_key user metadata tier store".split(" "),
+  ..."penalties choices logprobs seed verbosity cache_mark cache_key cache_retention user metadata tier store".split(
+    " ",
+  ),
 ] as Feature[]);
 
 const isForm = (forms: readonly Form[], { sort, what }: Point, { target, body }: Written): boolean =>

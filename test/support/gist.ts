@@ -216,6 +216,7 @@ class Gist {
     this.setting(asked.logprobs, "logprobs");
     this.setting(asked.verbosity, "verbosity");
     this.setting(asked.cacheKey, "cache_key");
+    this.setting(asked.cacheRetention, "cache_retention");
     this.setting(asked.cache && "whole", "cache_mark");
     this.setting(asked.user, "user");
     this.setting(asked.tier === "auto" ? undefined : asked.tier && (TIERS[asked.tier] ?? asked.tier), "tier");

@@ -87,6 +87,7 @@ export const support: SupportTable = {
   verbosity: "dropped",
   cache_mark: ["mapped", "30 minutes and 12 hours become an hour; the last four marks count"],
   cache_key: "dropped",
+  cache_retention: "dropped",
   cache_handle: "refused",
   user: ["mapped", "an e-mail address or a phone number as its hash, declared"],
   metadata: "dropped",

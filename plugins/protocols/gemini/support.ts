@@ -84,6 +84,7 @@ export const support: SupportTable = {
   verbosity: "dropped",
   cache_mark: ["dropped", "the vendor caches by itself"],
   cache_key: "dropped",
+  cache_retention: "dropped",
   cache_handle: ["mapped", "a name of the vendor's own, in its endpoint for another protocol"],
   user: "dropped",
   metadata: ["dropped", "labels are accepted only in the Vertex form"],

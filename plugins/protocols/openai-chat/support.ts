@@ -16,7 +16,14 @@ import {
   settingFields,
 } from "model-gateway/protocol";
 import { isOpenaiModel, promptCacheOptions, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
-import { labelOf, readJsonSchemaFormat, SAMPLING_SETTINGS, tierSetting, VERBOSITIES } from "../openai/support.ts";
+import {
+  labelOf,
+  readJsonSchemaFormat,
+  SAMPLING_SETTINGS,
+  tierSetting,
+  VERBOSITIES,
+  writeIfTaken,
+} from "../openai/support.ts";
 import { takesCacheKey, takesUser } from "./support.models.ts";
 import { REASONING_SETTINGS } from "./support.thinking.ts";
 
@@ -97,6 +104,7 @@ export const support: SupportTable = {
     "mapped",
     "for models of OpenAI, Mistral and Moonshot, and where the provider takes cache marks; longer than 64 characters: its hash, declared; dropped for others",
   ],
+  cache_retention: ["mapped", "for OpenAI's models; dropped for others"],
   cache_handle: "refused",
   user: ["mapped", "longer than 64 characters: its hash, declared; dropped for Mistral's models"],
   metadata: ["mapped", "only beside `store`; else dropped"],
@@ -159,6 +167,13 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     write: writeIfTaken("cache_key", takesCacheKey, labelOf("cache_key").write),
   },
   {
+    path: "prompt_cache_retention",
+    field: "cacheRetention",
+    feature: "cache_retention",
+    type: "text",
+    write: writeIfTaken("cache_retention", isOpenaiModel),
+  },
+  {
     path: "prompt_cache_options",
     field: "cache",
     feature: "cache_mark",
@@ -214,21 +229,6 @@ export const ANSWER_SETTINGS: readonly Setting[] = [
   // Its type decides what its other members are.
   { path: "response_format", field: "format", type: "any", read: readFormat, write: writeFormat },
 ];
-
-type Write = NonNullable<Setting<never>["write"]>;
-
-/** Returns a row's `write` for a member that is dropped for models that do not take it: many servers refuse unknown members. */
-function writeIfTaken(
-  feature: Feature,
-  isTaken: (context: EncodeContext) => boolean,
-  write: Write = (value) => value,
-): Write {
-  return (value, conversation, context) => {
-    if (isTaken(context)) return write(value, conversation, context);
-    context.drop(pathOfUse(conversation, feature), "The model's vendor is not known to take it");
-    return undefined;
-  };
-}
 
 /** Decodes the response format. @throws GatewayError for an unknown type */
 function readFormat(body: Fields, name: string): Format | undefined {
@@ -347,7 +347,6 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["response_format.json_schema", "json_schema"],
   ["response_format.json_schema.strict", "json_schema_strict"],
   ...settingFields(CHAT_SETTINGS),
-  ["prompt_cache_retention", "other"],
   ["modalities with audio, audio", "audio_out"],
   ["modalities with image", "image_out"],
   ["prediction", "prediction"],

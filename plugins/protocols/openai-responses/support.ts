@@ -24,7 +24,7 @@ import {
   UNENFORCED_SCHEMA,
 } from "../openai/request.encode.ts";
 import { canEnforceSchema } from "../openai/schema.ts";
-import { labelOf, readJsonSchemaFormat, sameNames, tierSetting, VERBOSITIES } from "../openai/support.ts";
+import { labelOf, readJsonSchemaFormat, sameNames, tierSetting, VERBOSITIES, writeIfTaken } from "../openai/support.ts";
 import { EFFORTS } from "../openai/wire.ts";
 import { INCLUDE_ENCRYPTED, INCLUDE_LOGPROBS } from "./wire.ts";
 
@@ -96,6 +96,7 @@ export const support: SupportTable = {
     "for OpenAI's models from GPT-5.6 on, or where the provider takes marks, on texts, images and files; 5 and 30 minutes become 30 minutes, longer times 12 hours; dropped for others",
   ],
   cache_key: ["mapped", "a hash of it when it is longer than 64 characters"],
+  cache_retention: ["mapped", "for OpenAI's models; dropped for others"],
   cache_handle: "refused",
   user: ["mapped", "a hash of it when it is longer than 64 characters; as `user` for models that are not OpenAI's"],
   metadata: ["mapped", "16 labels at most; dropped for xAI's models"],
@@ -189,6 +190,13 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     write: writeLabels,
   },
   { path: "prompt_cache_key", field: "cacheKey", ...labelOf("cache_key") },
+  {
+    path: "prompt_cache_retention",
+    field: "cacheRetention",
+    feature: "cache_retention",
+    type: "text",
+    write: writeIfTaken("cache_retention", isOpenaiModel),
+  },
   {
     path: "safety_identifier",
     field: "user",
@@ -405,7 +413,6 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["text.format: json_object", "json_object"],
   ["text.format: json_schema", "json_schema"],
   ["text.format.strict", "json_schema_strict"],
-  ["prompt_cache_retention", "other"],
   ["previous_response_id, conversation, prompt", "stored_state"],
   ["background: true", "background"],
   ["moderation", "moderation"],

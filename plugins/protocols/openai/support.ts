@@ -1,6 +1,7 @@
 import {
   asObject,
   dropUndefined,
+  type EncodeContext,
   type Feature,
   type Fields,
   type Format,
@@ -75,6 +76,21 @@ export const labelOf = (feature: Feature) =>
     type: "text",
     write: (text: string, conversation, context) => fitLabel(text, pathOfUse(conversation, feature), context),
   }) satisfies Partial<Setting>;
+
+type Write = NonNullable<Setting<never>["write"]>;
+
+/** Returns a row's `write` for a member that is dropped for models that do not take it: many servers refuse unknown members. */
+export function writeIfTaken(
+  feature: Feature,
+  isTaken: (context: EncodeContext) => boolean,
+  write: Write = (value) => value,
+): Write {
+  return (value, conversation, context) => {
+    if (isTaken(context)) return write(value, conversation, context);
+    context.drop(pathOfUse(conversation, feature), "The model's vendor is not known to take it");
+    return undefined;
+  };
+}
 
 /** Returns the row of the service tier, for which names of other vendors are known. @param extraTiers of one protocol only */
 export const tierSetting = (...extraTiers: readonly string[]): Setting => ({

@@ -472,11 +472,12 @@ t.test("members that only some vendors take are left out for others, which is de
   const uses: Conversation["uses"] = [
     { feature: "verbosity", path: "text.verbosity" },
     { feature: "cache_key", path: "prompt_cache_key" },
+    { feature: "cache_retention", path: "prompt_cache_retention" },
     { feature: "user", path: "metadata.user_id" },
   ];
   const sent = (model: string, facts: Facts = {}) => {
     const { body, losses } = write(
-      { maxTokens: 5, verbosity: "low", cacheKey: "k", user: "u", uses },
+      { maxTokens: 5, verbosity: "low", cacheKey: "k", cacheRetention: "24h", user: "u", uses },
       facts,
       undefined,
       model,
@@ -484,7 +485,7 @@ t.test("members that only some vendors take are left out for others, which is de
     const { messages: _, model: __, ...members } = body;
     return [Object.keys(members).sort(), losses.dropped];
   };
-  const all = ["max_completion_tokens", "prompt_cache_key", "user", "verbosity"];
+  const all = ["max_completion_tokens", "prompt_cache_key", "prompt_cache_retention", "user", "verbosity"];
   for (const model of ["gpt-5.6", "openai/gpt-4o", "my-gpt5", "o3", "o4-mini", "chatgpt-4o-latest"])
     t.same(sent(model), [all, []], model);
   t.same(sent("chat-of-ours", { sampling: false }), [all, []], "only OpenAI's models take no sampling settings");
@@ -493,7 +494,7 @@ t.test("members that only some vendors take are left out for others, which is de
       sent(model),
       [
         ["max_tokens", "user"],
-        ["text.verbosity", "prompt_cache_key"],
+        ["text.verbosity", "prompt_cache_key", "prompt_cache_retention"],
       ],
       model,
     );
@@ -502,7 +503,7 @@ t.test("members that only some vendors take are left out for others, which is de
       sent(model),
       [
         ["max_tokens", "prompt_cache_key"],
-        ["text.verbosity", "metadata.user_id"],
+        ["text.verbosity", "prompt_cache_retention", "metadata.user_id"],
       ],
       model,
     );
