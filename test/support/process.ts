@@ -11,6 +11,13 @@ import { until } from "./until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
+/** Flags with which `npm start` starts Node: what a gateway takes of memory depends on them. */
+export const START_FLAGS: readonly string[] = (
+  JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: { start: string } }
+).scripts.start
+  .split(" ")
+  .filter((word) => /^--(?!import)/.test(word));
+
 /** A gateway in its own processes. */
 export interface GatewayProcess {
   child: ChildProcess;

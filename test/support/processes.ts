@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Test } from "tap";
 import { KEY } from "./gateway.ts";
+import { START_FLAGS } from "./process.ts";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -65,7 +66,5 @@ keys: { test: { key: ${KEY} } }
 store: { ledger: "sqlite:./gateway.db" }
 ${more}`;
   writeFileSync(join(folder, "gateway.yaml"), yaml);
-  const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: { start: string } };
-  const flags = scripts.start.split(" ").filter((word) => /^--(?!import)/.test(word));
-  return started(t, [...flags, "--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, "run"], folder);
+  return started(t, [...START_FLAGS, "--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, "run"], folder);
 }
