@@ -4,9 +4,12 @@
  */
 
 const begun = new Map();
+/** What has been requested meanwhile: scripts may be loaded in any order. */
+const asked = new Set();
 
 /** Starts a request early; `fetchJson` takes its response. */
 export function begin(address) {
+  if (asked.has(address)) return;
   const answer = fetched(address);
   // The error is handled by whoever takes the response.
   answer.catch(() => {});
@@ -15,6 +18,7 @@ export function begin(address) {
 
 /** Takes a prefetched response, as `{ response, text }`; undefined: it was not requested. */
 export function taken(address) {
+  asked.add(address);
   const answer = begun.get(address);
   begun.delete(address);
   return answer;

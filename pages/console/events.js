@@ -4,9 +4,12 @@ const ADDRESS = "/api/live/events";
 const EVENTS = ["live", "now", "hour", "end", "error"];
 
 let ahead;
+/** Whether the page has asked for the stream: scripts may be loaded in any order. */
+let isLate = false;
 
 /** Opens the stream early, and buffers its events for the listener. */
 export function openAhead() {
+  if (isLate) return;
   const source = new EventSource(ADDRESS);
   const buffered = [];
   const buffer = (event) => buffered.push(event);
@@ -16,6 +19,7 @@ export function openAhead() {
 
 /** Returns the stream, and a function that dispatches the buffered events again; reopens a stream that has ended meanwhile. */
 export function opened() {
+  isLate = true;
   const found = ahead;
   ahead = undefined;
   if (!found || found.source.readyState === EventSource.CLOSED)

@@ -204,6 +204,27 @@ t.test(
   },
 );
 
+t.test("a page whose first script arrives last requests nothing twice", options, async (t) => {
+  const gateway = await startConsole(t);
+  for (const path of ["/", "/money"]) {
+    const page = await consolePage(t, gateway, path);
+    const { promise: shown, resolve: show } = Promise.withResolvers<void>();
+    await page.route("**/console/first.js", (route) => shown.then(() => route.continue()));
+    const asked: string[] = [];
+    page.on("request", (request) => {
+      const { pathname, search } = new URL(request.url());
+      if (pathname.startsWith("/api/")) asked.push(pathname + search);
+    });
+    await page.reload({ waitUntil: "commit" });
+    await page.locator("main h1").waitFor();
+    show();
+    await page.evaluate("import(document.querySelector('script[src$=\"console/first.js\"]').src)");
+    t.ok(asked.length >= 2, path);
+    t.same(asked.toSorted(), [...new Set(asked)].sort(), path);
+    await page.context().close();
+  }
+});
+
 t.test("a session that ends while a page is open asks for the token again", options, async (t) => {
   const gateway = await startConsole(t, SIGN_IN);
   const page = await consolePage(t, gateway, "/keys", true);
