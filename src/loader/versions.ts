@@ -25,7 +25,7 @@ const SOURCE = fileURLToPath(new URL("..", import.meta.url));
 const files = new Map<string, CodeFile>();
 /** The URLs that the current load has resolved: one version per file, however many modules import it. */
 let loading: Map<string, string> | undefined;
-/** The URLs of what modules have imported while they ran, by the module's URL and the file: one of each, as anywhere else. */
+/** The URLs of files imported by modules that were loaded before, by the importing module's URL and the file. */
 const importedLater = new Map<string, string>();
 /** The digests of code at its load, by its digests since further imports of it have been found. */
 const firstDigests = new Map<string, string>();

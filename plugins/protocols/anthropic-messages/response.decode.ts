@@ -135,7 +135,7 @@ class BlockDecoder {
     return {
       type: "finish",
       choice: 0,
-      // Imitations of the protocol may end a forced call as any answer (vLLM): agents would not run it.
+      // Imitations of the protocol may end an answer with a call as `end_turn` (vLLM); agents run calls only for `tool_use`.
       reason: reason === "stop" && this.hasCall ? "tool_calls" : reason,
       raw,
       ...(sequence === undefined ? {} : { stopSequence: sequence }),

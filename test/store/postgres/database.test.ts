@@ -17,6 +17,20 @@ import { until } from "../../support/until.ts";
 
 const server = await startPostgres(t);
 
+/** Opens a database that listens for `changes`, and counts how often it has begun to, and what it has heard. */
+async function openListening(t: Test, place: Parameters<typeof PostgresDatabase.open>[0]) {
+  const database = await PostgresDatabase.open(place, 1);
+  t.teardown(() => database.close());
+  const heard = { notifications: 0, ready: 0 };
+  const end = database.listen(
+    "changes",
+    () => heard.notifications++,
+    () => heard.ready++,
+  );
+  t.teardown(end);
+  return { database, heard };
+}
+
 /** Returns a database's address over a network, and a function from which on that drops all packets of the connections so far. */
 async function droppable(t: Test, url: string) {
   const direct = placeOf(url);
@@ -186,22 +200,14 @@ if (server) {
   t.test("where the network drops the packets of a connection that listens, another one listens instead", async (t) => {
     const url = await server.database();
     const { place, drop } = await droppable(t, url);
-    const database = await PostgresDatabase.open(place, 1);
-    t.teardown(() => database.close());
-    let [notifications, ready] = [0, 0];
-    const end = database.listen(
-      "changes",
-      () => notifications++,
-      () => ready++,
-    );
-    t.teardown(end);
-    await until(() => ready === 1, "it to listen");
+    const { database, heard } = await openListening(t, place);
+    await until(() => heard.ready === 1, "it to listen");
     await database.query("select 1");
     drop();
     await t.rejects(database.withDeadline(300, (ask) => ask("select 1")));
-    await until(() => ready === 2, "it to listen again");
+    await until(() => heard.ready === 2, "it to listen again");
     await server.ask(url, "notify changes");
-    await until(() => notifications === 1, "a notification");
+    await until(() => heard.notifications === 1, "a notification");
   });
 
   t.test("a standby that refuses LISTEN is asked again, and notifies once it has been promoted", async (t) => {
@@ -211,21 +217,13 @@ if (server) {
     await own.stop();
     writeFileSync(join(own.folder, "data", "standby.signal"), "");
     await own.start();
-    const database = await PostgresDatabase.open(placeOf(url), 1);
-    t.teardown(() => database.close());
-    let [notifications, ready] = [0, 0];
-    const end = database.listen(
-      "changes",
-      () => notifications++,
-      () => ready++,
-    );
-    t.teardown(end);
+    const { database, heard } = await openListening(t, placeOf(url));
     t.match(await database.query("select pg_is_in_recovery() as standby"), [{ standby: true }]);
     await sleep(500);
-    t.equal(ready, 0);
+    t.equal(heard.ready, 0);
     await own.ask(url, "select pg_promote()");
-    await until(() => ready === 1, "it to listen");
+    await until(() => heard.ready === 1, "it to listen");
     await own.ask(url, "notify changes");
-    await until(() => notifications === 1, "a notification");
+    await until(() => heard.notifications === 1, "a notification");
   });
 }
