@@ -4,7 +4,7 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { canLimitDescriptors, leaveDescriptors, openConnections } from "../support/descriptors.ts";
+import { canLimitDescriptors, leaveDescriptors, openConnections, openFiles } from "../support/descriptors.ts";
 import { asking } from "../support/gateway.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { each } from "../support/raw.ts";
@@ -180,6 +180,8 @@ t.test(
       await until(() => openConnections(gateway.port) === 0, "the connections to be closed");
       return seen;
     };
+    // The ledger's thread, which would end without descriptors, opens the store after the process.
+    await until(() => [one, other].every((pid) => openFiles(pid, "/gateway.db-wal") === 2), "both ledgers");
     leaveDescriptors(one, 0);
     t.same(new Set((await round()).map(({ status }) => status)), new Set([200]), "the other one serves");
     leaveDescriptors(other, 0);

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
 /** The soft limit that a process gets back. */
 const USUAL = 1024;
@@ -9,8 +9,13 @@ const LISTENS = "0A";
 
 /** Leaves a process so many free file descriptors (Linux), or as many as usual again. */
 export function leaveDescriptors(pid: number, free: number | "enough"): void {
-  const limit = free === "enough" ? USUAL : limitFor(pid, free);
-  execFileSync("prlimit", ["--pid", String(pid), `--nofile=${limit}:`]);
+  const wanted = () => (free === "enough" ? USUAL : limitFor(pid, free));
+  let set: number | undefined;
+  // Once more where one that was open for a moment has been counted.
+  for (let limit = wanted(); limit !== set; limit = wanted()) {
+    execFileSync("prlimit", ["--pid", String(pid), `--nofile=${limit}:`]);
+    set = limit;
+  }
 }
 
 /** The limit below which so many numbers of descriptors are unused: a new one gets the lowest. */
@@ -19,6 +24,19 @@ function limitFor(pid: number, free: number): number {
   let limit = 0;
   for (let unused = 0; unused <= free; limit++) if (!used.has(limit)) unused++;
   return limit - 1;
+}
+
+/** Returns how many descriptors of files whose path ends so a process has (Linux). */
+export function openFiles(pid: number, end: string): number {
+  const folder = `/proc/${pid}/fd`;
+  const paths = readdirSync(folder).map((number) => {
+    try {
+      return readlinkSync(`${folder}/${number}`);
+    } catch {
+      return "";
+    }
+  });
+  return paths.filter((path) => path.endsWith(end)).length;
 }
 
 /** Returns the number of accepted IPv4 connections to a port of which a process still has the descriptor (Linux). */
