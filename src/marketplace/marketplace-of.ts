@@ -3,7 +3,7 @@ import { Marketplace, MODEL_SHAPE, type Model, type Provider, TARGET_SHAPE, type
 import { OPERATOR_SOURCE, PriceList } from "../core/price-list.ts";
 import { withShape } from "../core/shape.ts";
 import { type Catalogue, type ModelFacts, vendorOf } from "../prices/catalogue.ts";
-import { CACHE_MARK_VENDORS, usesThinkingBudget } from "../prices/vendors.ts";
+import { takesCacheMarks, usesThinkingBudget } from "../prices/vendors.ts";
 
 /** A placeholder address of the built-in provider, on which nothing listens. */
 const DEMO = new URL("http://demo.invalid");
@@ -53,7 +53,7 @@ function buildTarget(
   const reasons = can?.includes("reasoning") || (facts.can?.value.includes("reasoning") ?? true);
   const vendor = vendorOf(provider);
   const known = {
-    ...(CACHE_MARK_VENDORS.has(vendor ?? "") ? { cache_marks: true } : {}),
+    ...(takesCacheMarks(vendor, configured.model) ? { cache_marks: true } : {}),
     // A model without thinking is left to `reasons`.
     ...(reasons && usesThinkingBudget(vendor, configured.model) ? { thinking: "budget" as const } : {}),
     ...rest.facts,

@@ -25,8 +25,15 @@ const HOSTS = {
 /** The allowed values of a provider's `vendor`. */
 export const VENDORS = Object.keys(HOSTS) as (keyof typeof HOSTS)[];
 
-/** Vendors whose Chat protocol has markers for prompt caching. Others refuse unknown members. */
-export const CACHE_MARK_VENDORS: ReadonlySet<string> = new Set(["openai"]);
+/** OpenAI's models before GPT-5.6, by its names. */
+const OPENAI_BEFORE_MARKS = /^(?:ft:)?(?:chatgpt-|codex-|o\d|gpt-(?:[34a-z]|5(?:$|-|\.[0-5](?!\d))))/;
+
+/**
+ * Reports whether a vendor's model is known to take marks for its prompt cache: OpenAI's do from GPT-5.6 on, and older ones refuse
+ * them [D], as most other vendors refuse members that they do not know.
+ */
+export const takesCacheMarks = (vendor: string | undefined, model: string): boolean =>
+  vendor === "openai" && !OPENAI_BEFORE_MARKS.test(model);
 
 /** Anthropic's models of version 4, with the minor version. What follows may be a date. */
 const CLAUDE_4 = /claude-(?:opus|sonnet|haiku)-4(?:[-.](\d))?(?!\d)/;

@@ -45,14 +45,22 @@ t.test("where the file sets none, the tables apply, each target for itself", asy
   t.ok(model?.capabilities.includes("tools"));
 });
 
-t.test("cache marks are known to be accepted only at OpenAI itself, or where the file says so", async (t) => {
-  const takes = (provider: string, more = {}) => only([target(provider, "m", more)])?.targets[0]?.facts?.cache_marks;
-  t.same([takes("openai"), takes("own")], [true, undefined]);
-  t.same(
-    [takes("openai", { facts: { cache_marks: false } }), takes("own", { facts: { cache_marks: true } })],
-    [false, true],
-  );
-});
+t.test(
+  "cache marks are known to be accepted only at OpenAI itself from GPT-5.6 on, or where the file says so",
+  async (t) => {
+    const takes = (provider: string, more = {}, name = "m") =>
+      only([target(provider, name, more)])?.targets[0]?.facts?.cache_marks;
+    t.same([takes("openai"), takes("own")], [true, undefined]);
+    t.same(
+      [takes("openai", {}, "gpt-5.1"), takes("openai", { facts: { cache_marks: true } }, "gpt-5.1")],
+      [undefined, true],
+    );
+    t.same(
+      [takes("openai", { facts: { cache_marks: false } }), takes("own", { facts: { cache_marks: true } })],
+      [false, true],
+    );
+  },
+);
 
 t.test("a model that accepts a thinking budget only gets one, unless the file sets it", async (t) => {
   const thinking = (provider: string, model: string, more = {}) =>

@@ -1,6 +1,6 @@
 import { findProvider } from "@pydantic/genai-prices";
 import t from "tap";
-import { usesThinkingBudget, VENDORS, vendorAt } from "../../src/prices/vendors.ts";
+import { takesCacheMarks, usesThinkingBudget, VENDORS, vendorAt } from "../../src/prices/vendors.ts";
 
 t.test("a vendor is recognised by its host", async (t) => {
   const at = (url: string) => vendorAt(new URL(url));
@@ -48,4 +48,24 @@ t.test("models that accept a thinking budget only are recognised by their names"
   t.ok(usesThinkingBudget("google", "claude-sonnet-4-5@20250929"));
   t.notOk(usesThinkingBudget("google", "claude-opus-4-6"));
   t.notOk(usesThinkingBudget(undefined, "claude-sonnet-4-5"), "elsewhere the name may be anything");
+});
+
+t.test("OpenAI's models take cache marks from GPT-5.6 on, and those whose names say nothing", async (t) => {
+  for (const model of ["gpt-5.6", "gpt-5.6-terra", "gpt-5.10", "gpt-6", "gpt-6-mini", "own-name"])
+    t.ok(takesCacheMarks("openai", model), model);
+  for (const model of [
+    ...[
+      "gpt-3.5-turbo",
+      "gpt-4o",
+      "gpt-4.1-mini",
+      "chatgpt-4o-latest",
+      "o3",
+      "o4-mini",
+      "codex-mini-latest",
+      "gpt-audio",
+    ],
+    ...["gpt-5", "gpt-5-mini", "gpt-5-2025-08-07", "gpt-5.1", "gpt-5.5-2026-04-01", "ft:gpt-4o:acme::x"],
+  ])
+    t.notOk(takesCacheMarks("openai", model), model);
+  t.notOk(takesCacheMarks("azure", "gpt-5.6"), "another vendor");
 });

@@ -10,8 +10,11 @@ import { SEARCH_MODEL } from "./usage.ts";
 /** The part of a request's target that decides. */
 type NamedModel = Pick<EncodeContext, "model" | "facts" | "url">;
 
-/** Reports whether a model takes tools of free text: OpenAI's do, and other vendors that serve them know only functions. [S, D] */
-export const takesFreeText = ({ model }: NamedModel): boolean => /^gpt-(?:[5-9]|\d\d)/.test(model);
+/**
+ * Reports whether a model takes tools of free text: OpenAI's do from GPT-5 on, and other vendors that serve them know only functions
+ * [S, D]. Azure's names of older ones may lack the dot: `gpt-35-turbo`, `gpt-41`.
+ */
+export const takesFreeText = ({ model }: NamedModel): boolean => /^(?:ft:)?gpt-(?:[5-9]|1\d)(?!\d)/.test(model);
 
 /**
  * Reports whether a model takes `web_search_options`: OpenAI's search models, and Perplexity's. Others refuse them [F: "Web search

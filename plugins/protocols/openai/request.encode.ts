@@ -74,20 +74,23 @@ export const mayTakeEffort = ({ model }: Pick<EncodeContext, "model">): boolean 
 type TargetModel = Pick<EncodeContext, "model" | "facts" | "url">;
 
 /** OpenAI's models, also in names of deployments and of other vendors that serve them; those that it gave away are served by others. */
-const OPENAI_MODEL = /(?:^|[/_.-])(?:chat)?gpt(?!-?oss)|(?:^|\/)(?:o[1-9](?:-|$)|codex-)/i;
+const OPENAI_MODEL = /(?:^|[/:_.-])(?:chat)?gpt(?!-?oss)|(?:^|[/:])(?:o[1-9](?:[-:]|$)|codex-)/i;
 
-/** Azure, where operators name deployments as they like; and names of other vendors' models that it serves too. */
-const AZURE_HOST = /\.(?:openai|cognitiveservices|services\.ai)\.azure\.com$/;
+/** Azure, where operators name deployments as they like; and names of other vendors' models that it serves too, short ones as words. */
+const AZURE_HOST = /\.(?:openai|cognitiveservices|services\.ai)\.azure\.(?:com|us|cn)$/;
 const OTHER_AZURE_MODEL =
-  /deepseek|grok|llama|(?:mi(?:ni)?s|mix|codes|devs|magis)tral|phi|cohere|command|kimi|qwen|jamba|oss/i;
+  /deepseek|grok|llama|(?:mi(?:ni)?s|mix|codes|devs|magis)tral|cohere|kimi|qwen|jamba|(?:^|[-_.])(?:phi|command|(?:gpt)?oss)(?![a-z])/i;
+
+/** Another vendor's models, of which the newest take no sampling settings either. [D] */
+const CLAUDE = /claude/i;
 
 /**
  * Reports whether a model is OpenAI's: by its name; because its provider takes cache marks, as OpenAI does; because
- * it takes no sampling settings, which of all models of Chat only OpenAI's do not; or as a deployment at Azure that has no other
+ * it takes no sampling settings, which besides Claude only OpenAI's do not; or as a deployment at Azure that has no other
  * vendor's name. Others often refuse what only OpenAI has. [D]
  */
 export const isOpenaiModel = ({ model, facts: { sampling, cache_marks }, url }: TargetModel): boolean =>
-  sampling === false ||
+  (sampling === false && !CLAUDE.test(model)) ||
   cache_marks === true ||
   OPENAI_MODEL.test(model) ||
   (url !== undefined && AZURE_HOST.test(url.hostname) && !OTHER_AZURE_MODEL.test(model));
@@ -101,7 +104,7 @@ export const reasonsByDefault = (target: TargetModel): boolean =>
   REASONS_BY_DEFAULT.test(target.model) && mayReason(target);
 
 /** Models whose vendor takes marks for its cache, whoever serves them: "Only supported by OpenAI GPT-5.6 and newer". [D] */
-const MARKED_MODEL = /(?:^|[/_-])gpt-(?:5[.-](?:[6-9]|\d\d)|[6-9])/;
+const MARKED_MODEL = /(?:^|[/_-])gpt-(?:5[.-](?:[6-9]|\d\d)(?!\d)|[6-9])/;
 
 /** Reports whether a model of Responses takes cache marks. Other servers refuse unknown members, or content in parts. */
 export const takesMarks = ({ model, facts: { cache_marks } }: TargetModel): boolean =>

@@ -28,7 +28,7 @@ const FactsSchema = z
     cache_marks: z
       .boolean()
       .describe(
-        "True: over Chat and Responses it accepts `prompt_cache_breakpoint` and `prompt_cache_options`. When absent: true if its vendor is known to accept them.",
+        "True: over Chat and Responses it accepts `prompt_cache_breakpoint` and `prompt_cache_options`. When absent: true if its vendor is known to accept them for it.",
       )
       .optional(),
   })

@@ -296,6 +296,8 @@ t.test("custom tools are sent unchanged to models that take them", async (t) => 
     },
   ]);
   t.match(body.messages[0]?.["tool_calls"], [{ type: "custom", custom: { name: "exec", input: "ls" } }]);
+  for (const model of ["gpt-35-turbo", "gpt-41-mini", "gpt-4o"])
+    t.match(write(CUSTOM, {}, undefined, model).body["tools"], [{ type: "function" }], model);
 });
 
 t.test("schemas are written unchanged", async (t) => {

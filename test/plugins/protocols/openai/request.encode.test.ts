@@ -11,6 +11,7 @@ import {
   promptCacheOptions,
   strictOf,
   supportedEffort,
+  takesMarks,
 } from "../../../../plugins/protocols/openai/request.encode.ts";
 import type { Conversation, Effort } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
@@ -145,10 +146,40 @@ t.test("a deployment at Azure is a model of OpenAI's, unless it has another vend
   for (const host of ["us.openai.azure.com", "us.services.ai.azure.com", "us.cognitiveservices.azure.com"]) {
     const url = new URL(`https://${host}/openai/v1`);
     const isOpenais = (model: string) => isOpenaiModel({ model, facts: {}, url });
-    for (const model of ["prod-chat", "team-a", "gpt-5.6"]) t.ok(isOpenais(model), model);
-    for (const model of ["DeepSeek-V4", "grok-4", "Llama-4-Maverick", "mistral-large", "Ministral-3B", "Phi-4"])
+    for (const model of ["prod-chat", "team-a", "gpt-5.6", "delphi", "crossteam-o3"]) t.ok(isOpenais(model), model);
+    for (const model of [
+      "gpt-oss-120b",
+      "gptoss",
+      "team.phi4",
+      "DeepSeek-V4",
+      "grok-4",
+      "Llama-4-Maverick",
+      "mistral-large",
+      "Ministral-3B",
+      "Phi-4",
+    ])
       t.notOk(isOpenais(model), model);
   }
+  t.ok(isOpenaiModel({ model: "team-a", facts: {}, url: new URL("https://us.openai.azure.us/openai/v1") }));
   const elsewhere = new URL("https://llm.example.com/v1");
   t.notOk(isOpenaiModel({ model: "prod-chat", facts: {}, url: elsewhere }));
+});
+
+t.test(
+  "a model is OpenAI's by its name, also fine-tuned, or where it takes no sampling settings and is not Claude",
+  async (t) => {
+    for (const model of ["ft:gpt-4o:acme::x", "ft:o4-mini-2025-04-16:acme::x", "ft:o4-mini:acme::x", "openai/gpt-5.6"])
+      t.ok(isOpenaiModel({ model, facts: {} }), model);
+    t.ok(isOpenaiModel({ model: "own", facts: { sampling: false } }));
+    t.notOk(isOpenaiModel({ model: "anthropic/claude-opus-5", facts: { sampling: false } }));
+  },
+);
+
+t.test("cache marks are taken by models from GPT-5.6 on, unless a fact says otherwise", async (t) => {
+  const takes = (model: string, cache_marks?: boolean) =>
+    takesMarks({ model, facts: cache_marks === undefined ? {} : { cache_marks } });
+  for (const model of ["gpt-5.6", "openai/gpt-5.6-terra", "gpt-5-6", "gpt-5.10", "gpt-6"]) t.ok(takes(model), model);
+  for (const model of ["gpt-5", "gpt-5-2025-08-07", "gpt-5.1", "gpt-5.1-2025-11-13", "gpt-4o", "glm-5"])
+    t.notOk(takes(model), model);
+  t.same([takes("gpt-5.1", true), takes("gpt-5.6", false)], [true, false]);
 });
