@@ -90,6 +90,14 @@ const NEWEST: Readonly<Record<ProtocolName, Facts>> = {
   gemini: { thinking: "level", output: 65_536, prefill: false },
 };
 
+/** A name of one of them: what only the vendor's own models take depends on it. */
+const NEWEST_MODEL: Readonly<Record<ProtocolName, string>> = {
+  "openai-chat": "gpt-6",
+  "openai-responses": "gpt-6",
+  "anthropic-messages": "claude-opus-5",
+  gemini: "gemini-3.8-pro",
+};
+
 const envelopes = new Envelopes("a secret of this test");
 
 /** What a request asks, read as the gateway does. */
@@ -122,8 +130,8 @@ function send(request: RecordedRequest, target: ProtocolName, newest: boolean): 
   const verdict: Verdict = { recording, source, target, newest, faults: [] };
   try {
     const asked = read(source, request.operation, text);
-    const facts = newest ? NEWEST[target] : {};
-    const to = { protocol: SPOKEN[target] as TranslatedProtocol, account: "vendor", model: "any", facts };
+    const [facts, model] = newest ? [NEWEST[target], NEWEST_MODEL[target]] : [{}, "any"];
+    const to = { protocol: SPOKEN[target] as TranslatedProtocol, account: "vendor", model, facts };
     const written = writeRequest(asked, to, false);
     verdict.faults.push(...faultsOfWritten(request, asked, written, verdict));
   } catch (error) {
