@@ -10,7 +10,8 @@ import { parseRetryAfter } from "../wire/retry-after.ts";
 const TOO_LONG = new RegExp(
   [
     "context_length_exceeded|exceed_context_size|too_many_prompt_tokens|context window",
-    "(?:max(?:imum)?|available) context (?:length|size)|maximum (?:prompt|model) length|exceeds? max(?:imum)? length",
+    "(?:max(?:imum)?|available) context (?:length|size)|exceeds? context limit",
+    "maximum (?:prompt|model) length|prompt exceeds max length",
     "prompt (?:is )?too long|input is too long for|(?:greater|longer) than the (?:context|maximum model) length",
     "(?:input|prompt) token count.{0,40}exceeds|exceeds the maximum number of (?:input )?tokens|exceeded model token limit",
     "reduce the length of the (?:messages|prompt)|total length of all messages",

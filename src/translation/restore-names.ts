@@ -10,9 +10,9 @@ import { TextUnwrapper } from "./unwrap.ts";
 const MAX_REPEATED = 1024;
 
 /**
- * Restores the client's own names of tools and of their arguments in a response's events. Also gives ids to calls without one, or with one that is used
- * already, unwraps the arguments of a custom tool that was offered as a function into free text, and marks reasoning without
- * opaque state with its origin, so that it is recognised when it comes back.
+ * Restores the client's own names of tools and of their arguments in a response's events. Also gives ids to calls without one, or
+ * with one that is used already, unwraps the arguments of a custom tool that was offered as a function into free text, and marks
+ * reasoning without opaque state with its origin, so that it is recognised when it comes back.
  */
 export class NameRestorer {
   private nextId: (() => string) | undefined;

@@ -226,13 +226,13 @@ function writableTurn(turn: Turn, context: EncodeContext): Turn {
 function isWritable(part: Part, context: EncodeContext): boolean {
   if (part.kind === "text" || part.kind === "refusal") return part.text.trim() !== "";
   if (part.kind === "foreign") return part.protocol === ANTHROPIC_MESSAGES;
-  if (part.kind !== "reasoning" || isSigned(part, context)) return true;
+  if (part.kind !== "reasoning" || isTakenBack(part, context)) return true;
   context.drop(part.at, "This model takes back only the thoughts that it signed itself");
   return false;
 }
 
 /** Reports whether its maker takes reasoning back: the vendor what it signed, an imitation of the protocol also what it did not sign. */
-function isSigned(part: Reasoning, { model }: EncodeContext): boolean {
+function isTakenBack(part: Reasoning, { model }: EncodeContext): boolean {
   const block = thinkingBlock(part);
   return block !== undefined && !(block["signature"] === "" && CLAUDE.test(model));
 }

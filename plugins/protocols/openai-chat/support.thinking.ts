@@ -57,13 +57,11 @@ function writeEffort(
   // A model that does not reason refuses even the request not to.
   if ((effort === "none" || budget === 0) && !mayReason(context)) return undefined;
   // Agents of other vendors ask every model to think. What only the tables say, the vendor decides for OpenAI's clients.
-  const isAsked = conversation.protocol.startsWith("openai-") || mayReason(context);
-  if (context.facts.thinking === "none" || !isAsked || !mayTakeEffort(context)) {
+  const isOwn = conversation.protocol.startsWith("openai-");
+  const thinks = mayReason(context) || (isOwn && context.facts.thinking === undefined);
+  if (!thinks || !mayTakeEffort(context)) {
     const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
-    context.drop(
-      pathOfUse(conversation, feature),
-      isAsked ? "This model takes no effort" : "This model does not think",
-    );
+    context.drop(pathOfUse(conversation, feature), thinks ? "This model takes no effort" : "This model does not think");
     return undefined;
   }
   if (effort !== undefined) return supportedEffort(effort, conversation, context);
