@@ -9,7 +9,7 @@ import {
   type ReasoningConfig,
   type Setting,
 } from "model-gateway/protocol";
-import { effortForBudget, mayReason, mayTakeEffort, supportedEffort } from "../openai/request.encode.ts";
+import { effortForBudget, mayReason, mayTakeEffort, reasoningPath, supportedEffort } from "../openai/request.encode.ts";
 import { parseEffort } from "../openai/wire.ts";
 
 /**
@@ -60,8 +60,10 @@ function writeEffort(
   const isOwn = conversation.protocol.startsWith("openai-");
   const thinks = mayReason(context) || (isOwn && context.facts.thinking === undefined);
   if (!thinks || !mayTakeEffort(context)) {
-    const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
-    context.drop(pathOfUse(conversation, feature), thinks ? "This model takes no effort" : "This model does not think");
+    // Below 0 the model decides, as it does without an effort.
+    const isLost = !thinks || effort !== undefined || (budget !== undefined && budget >= 0);
+    const path = reasoningPath(conversation, effort === undefined ? "reasoning_budget" : "reasoning_effort");
+    if (isLost) context.drop(path, thinks ? "This model takes no effort" : "This model does not think");
     return undefined;
   }
   if (effort !== undefined) return supportedEffort(effort, conversation, context);

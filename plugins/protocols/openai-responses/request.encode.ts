@@ -5,7 +5,6 @@ import {
   dropUndefined,
   type EncodeContext,
   type EncodedRequest,
-  type Feature,
   type Foreign,
   type JsonObject,
   type Media,
@@ -33,6 +32,7 @@ import {
   isOpenaiModel,
   mayReason,
   mayTakeEffort,
+  reasoningPath,
   strictOf,
   takesMarks,
 } from "../openai/request.encode.ts";
@@ -85,8 +85,7 @@ function dropUnsupportedThinking(conversation: Conversation, context: EncodeCont
   // other vendors ask every model to think.
   const isOwn = conversation.protocol.startsWith("openai-");
   if (isOwn && context.facts.thinking === undefined && !isReasoningOff(reasoning)) return conversation;
-  for (const feature of reasoningFeatures(reasoning))
-    context.drop(pathOfUse(conversation, feature), "the model does not think");
+  for (const path of reasoningPaths(reasoning, conversation)) context.drop(path, "the model does not think");
   return others;
 }
 
@@ -95,22 +94,24 @@ function dropEffort(
   conversation: Conversation,
   context: EncodeContext,
 ): Conversation {
-  if (effort !== undefined) context.drop(pathOfUse(conversation, "reasoning_effort"), "the model takes no effort");
+  if (effort !== undefined) context.drop(reasoningPath(conversation, "reasoning_effort"), "the model takes no effort");
+  // Below 0 the model decides, as it does without an effort.
   else if (budget !== undefined && budget >= 0)
-    context.drop(pathOfUse(conversation, "reasoning_budget"), "the model takes no effort");
+    context.drop(reasoningPath(conversation, "reasoning_budget"), "the model takes no effort");
   return { ...conversation, reasoning };
 }
 
 const isReasoningOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
 
-/** Returns the features of requested reasoning; none where the settings disable it. */
-function reasoningFeatures(reasoning: ReasoningConfig): Feature[] {
+/** Returns the client's paths of requested reasoning; none where the settings disable it. */
+function reasoningPaths(reasoning: ReasoningConfig, conversation: Conversation): string[] {
   if (isReasoningOff(reasoning)) return [];
   const { effort, budget, show, summary } = reasoning;
+  const hasBudget = budget !== undefined && (budget >= 0 || effort === undefined);
   return [
-    ...(effort === undefined ? [] : ["reasoning_effort" as const]),
-    ...(budget === undefined ? [] : ["reasoning_budget" as const]),
-    ...(show || summary ? ["reasoning_summary" as const] : []),
+    ...(effort === undefined ? [] : [reasoningPath(conversation, "reasoning_effort")]),
+    ...(hasBudget ? [reasoningPath(conversation, "reasoning_budget")] : []),
+    ...(show || summary ? [pathOfUse(conversation, "reasoning_summary")] : []),
   ];
 }
 

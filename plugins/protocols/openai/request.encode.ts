@@ -54,6 +54,10 @@ function nearestEffort(effort: Effort, model: string): Effort {
   );
 }
 
+/** Returns the client's path of the effort or the budget that it set, which without a number of tokens is the one that it may think. */
+export const reasoningPath = (conversation: Conversation, feature: "reasoning_effort" | "reasoning_budget"): string =>
+  pathOfUse(conversation, feature, pathOfUse(conversation, "reasoning_effort", feature));
+
 /** Returns the model's effort nearest to a number of tokens; undefined where the model decides (below 0). */
 export function effortForBudget(budget: number, model: string): Effort | undefined {
   return budget < 0 ? undefined : nearestEffort(ReasoningBudget.effortOf(budget), model);

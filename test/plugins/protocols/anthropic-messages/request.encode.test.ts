@@ -674,6 +674,8 @@ t.test("web search is left out, declared, where the provider is not known to hav
   const bedrock = new URL("https://bedrock-mantle.us-east-1.api.aws/anthropic/v1");
   const there = write(plain({ tools: [search] }), {}, "anthropic.claude-sonnet-5", false, bedrock);
   t.same([there.body["tools"], there.dropped], [undefined, ["tools.1"]]);
+  const azure = new URL("https://acme.services.ai.azure.com/anthropic/v1");
+  t.same(write(plain({ tools: [search] }), {}, "own-name", false, azure).dropped, [], "Claude under another name");
 });
 
 t.test("a turn without thoughts has something in their place for models that refuse it without", async (t) => {

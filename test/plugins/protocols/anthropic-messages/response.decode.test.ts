@@ -391,6 +391,11 @@ t.test("thinking without a signature has a state where an imitation of the proto
   for (const found of [events(stream, KIMI), wholeOf(body)])
     t.same(only(found, "opaque"), [{ type: "opaque", block: 0, opaque: state }]);
   for (const found of [events(stream), wholeOf(body, SOURCE)]) t.same(only(found, "opaque"), [], "the vendor signs");
+  // Some imitations sign, too: there is one state then.
+  const signed = [...stream.slice(0, 3), delta(0, { type: "signature_delta", signature: "s" }), ...stream.slice(3)];
+  const begun = [start, begin(0, { type: "thinking", thinking: "Hm.", signature: "s" }), ...stream.slice(3)];
+  for (const frames of [signed, begun])
+    t.same(only(events(frames, KIMI), "opaque"), [{ type: "opaque", block: 0, opaque: { ...state, data: "s" } }]);
 });
 
 t.test("an answer with a call ends with calls, whatever an imitation of the protocol says", async (t) => {

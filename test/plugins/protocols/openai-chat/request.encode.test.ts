@@ -592,6 +592,18 @@ t.test(
 );
 
 t.test(
+  "thinking that the model may decide on is named by the client's own field, and lost only where none can be",
+  async (t) => {
+    const uses: Conversation["uses"] = [{ feature: "reasoning_effort", path: "thinking" }];
+    const dropped = (facts: Facts, model?: string) =>
+      write({ reasoning: { budget: -1 }, uses }, facts, undefined, model).losses.dropped;
+    t.same(dropped({ reasons: false }), ["thinking"]);
+    t.same(dropped({ thinking: "none" }), ["thinking"]);
+    t.same(dropped({}, "grok-4-fast"), []);
+  },
+);
+
+t.test(
   "an assistant's message without reasoning has something in its place for models that refuse it without",
   async (t) => {
     const opaque: Opaque = { protocol: "openai-chat", account: "them", kind: "reasoning_content", data: "So." };

@@ -51,6 +51,10 @@ t.test("a model without reasoning is not asked for it", async (t) => {
     t.same([body["include"], body["reasoning"]], [undefined, undefined]);
     t.same(losses.dropped, lost);
   }
+  const decided = plain({ reasoning: { effort: "high", budget: -1 }, ...uses("reasoning_effort", "thinking") });
+  t.same(written(decided, { thinking: "none" }).losses.dropped, ["thinking"]);
+  const left = plain({ reasoning: { budget: -1 }, ...uses("reasoning_effort", "thinking") });
+  t.same(written(left, { thinking: "none" }).losses.dropped, ["thinking"]);
 });
 
 t.test(
