@@ -13,7 +13,10 @@ export class PriceVersions {
   async keep(prices: readonly PriceVersion[]): Promise<void> {
     if (prices.length === 0) return;
     const stored = new Set((await this.database.query("select version from price")).map(({ version }) => version));
-    const fresh = prices.filter(({ version }) => !stored.has(version));
+    // In one order: gateways that keep the same ones at once would wait for each other's rows.
+    const fresh = prices
+      .filter(({ version }) => !stored.has(version))
+      .sort((one, other) => (one.version < other.version ? -1 : 1));
     const since = Date.now();
     for (let at = 0; at < fresh.length; at += BATCH) {
       const some = fresh.slice(at, at + BATCH);
