@@ -200,16 +200,23 @@ export class WarmUp {
   }
 }
 
-/** Removes folders that this user's killed processes left: nobody else removes them where temporary files are on a disk. */
+/**
+ * Removes folders that this user's killed processes left: nobody else removes them where temporary files are on a disk. Never
+ * throws.
+ */
 function removeAbandonedFolders(): void {
   const before = Date.now() - ABANDONED_AFTER;
-  for (const name of readdirSync(tmpdir())) {
-    if (!name.startsWith(FOLDER_PREFIX)) continue;
-    const path = join(tmpdir(), name);
-    const { uid, mtimeMs } = lstatSync(path, { throwIfNoEntry: false }) ?? {};
-    // Not of others, who could replace files in it by links meanwhile.
-    if (uid === process.getuid?.() && mtimeMs !== undefined && mtimeMs < before)
-      rmSync(path, { recursive: true, force: true });
+  try {
+    for (const name of readdirSync(tmpdir())) {
+      if (!name.startsWith(FOLDER_PREFIX)) continue;
+      const path = join(tmpdir(), name);
+      const { uid, mtimeMs } = lstatSync(path, { throwIfNoEntry: false }) ?? {};
+      // Not of others, who could replace files in it by links meanwhile.
+      if (uid === process.getuid?.() && mtimeMs !== undefined && mtimeMs < before)
+        rmSync(path, { recursive: true, force: true });
+    }
+  } catch {
+    // It can be written, but not listed, or another process removes the same.
   }
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -35,6 +35,22 @@ t.test("folders that killed processes have left are removed after an hour", asyn
   utimesSync(left, new Date(), new Date(Date.now() - 61 * 60_000));
   await (await WarmUp.run(1, new MemoryLog()))?.close();
   t.same([existsSync(left), existsSync(running)], [false, true]);
+});
+
+const isRoot = process.getuid?.() === 0;
+
+t.test("a folder for temporary files need not be readable", { skip: isRoot && "root reads all" }, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  chmodSync(folder, 0o300);
+  const { TMPDIR } = process.env;
+  process.env["TMPDIR"] = folder;
+  const log = new MemoryLog();
+  await (await WarmUp.run(1, log))?.close();
+  if (TMPDIR === undefined) delete process.env["TMPDIR"];
+  else process.env["TMPDIR"] = TMPDIR;
+  chmodSync(folder, 0o700);
+  t.same(log.lines, []);
 });
 
 t.test("with a time of 0 there is no warm-up", async (t) => {
