@@ -25,6 +25,13 @@ interface Alert {
   readonly text: string;
 }
 
+interface ActiveAlert {
+  readonly state: string;
+  at: number;
+  /** The last post failed: though this gateway has claimed it, nobody was told. */
+  unposted: boolean;
+}
+
 interface AlertsParts {
   readonly webhook: Pick<Webhook, "post">;
   readonly log: Log;
@@ -43,9 +50,7 @@ interface AlertsParts {
 export class Alerts {
   posted = 0;
   failed = 0;
-  private readonly active = new Map<string, { state: string; at: number }>();
-  /** Subjects of which the last post failed: though this gateway has claimed it, nobody was told. */
-  private readonly unposted = new Set<string>();
+  private readonly active = new Map<string, ActiveAlert>();
   private readonly queue: { message: WebhookMessage; state: string; ordered: boolean }[] = [];
   private posting: Promise<void> | undefined;
   private readonly closing = new AbortController();
@@ -61,7 +66,7 @@ export class Alerts {
     if (known?.state === state && now - known.at < settings.repeat) return;
     if (ordered && known && state < known.state) return;
     if (!known && this.active.size >= MAX_SUBJECTS) this.active.delete(this.active.keys().next().value as string);
-    this.active.set(subject, { state, at: now });
+    this.active.set(subject, { state, at: now, unposted: known?.unposted ?? false });
     this.enqueue(subject, state, "firing", text, ordered);
   }
 
@@ -81,7 +86,8 @@ export class Alerts {
   /** Takes over alerts that a former process posted and did not end: their end is posted, too. */
   adopt(subjects: readonly string[]): void {
     for (const subject of subjects.slice(0, MAX_SUBJECTS))
-      if (!this.active.has(subject)) this.active.set(subject, { state: "", at: Number.NEGATIVE_INFINITY });
+      if (!this.active.has(subject))
+        this.active.set(subject, { state: "", at: Number.NEGATIVE_INFINITY, unposted: false });
   }
 
   /** Subjects with an alert. */
@@ -123,23 +129,29 @@ export class Alerts {
       const settings = this.parts.settings();
       if (!settings) continue;
       const { message, state, ordered } = next;
+      const { subject } = message;
       try {
-        if (!(await this.claim(message.subject, state, settings.repeat, ordered))) continue;
+        if (!(await this.claim(subject, state, settings.repeat, ordered))) continue;
         await this.parts.webhook.post(settings.webhook, message, this.closing.signal);
         this.posted++;
-        this.unposted.delete(message.subject);
+        this.setUnposted(subject, false);
       } catch (thrown) {
-        this.unposted.add(message.subject);
-        this.noteFailure(message.subject, state, thrownMessage(thrown));
+        this.setUnposted(subject, true);
+        this.noteFailure(subject, state, thrownMessage(thrown));
       }
     }
+  }
+
+  private setUnposted(subject: string, unposted: boolean): void {
+    const known = this.active.get(subject);
+    if (known) known.unposted = unposted;
   }
 
   /** Claims an alert: of several gateways the first posts it; where the store does not answer, each does. */
   private async claim(subject: string, state: string, repeat: number, ordered: boolean): Promise<boolean> {
     // Half of the interval: of two gateways that check at different times, one could be slightly too early for its own
     // repetition.
-    const timeout = this.unposted.has(subject) ? 0 : repeat / 2;
+    const timeout = this.active.get(subject)?.unposted ? 0 : repeat / 2;
     return this.parts.claims.claim(subject, state, timeout, ordered).catch(() => true);
   }
 

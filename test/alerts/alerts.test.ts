@@ -115,6 +115,26 @@ t.test(
   },
 );
 
+t.test(
+  "the end of an alert that could not be posted is claimed as others are: another gateway may tell it",
+  async (t) => {
+    const claimed: [state: string, timeout: number][] = [];
+    const claims = {
+      claim: async (_subject: string, state: string, timeout: number) => claimed.push([state, timeout]) > 0,
+    };
+    const { receiver, alerts } = await make(t, claims);
+    receiver.answers.push({ status: 403 });
+    alerts.raise({ subject: "ledger", state: "waiting", text: "it cannot be written" });
+    await alerts.flush();
+    alerts.resolve("ledger", "it is written again");
+    await alerts.flush();
+    t.same(claimed, [
+      ["waiting", 500],
+      ["resolved", 500],
+    ]);
+  },
+);
+
 t.test("a flood of alerts is truncated, and nothing is posted after the stop", async (t) => {
   const { receiver, alerts, log } = await make(t);
   for (let i = 0; i < 150; i++) alerts.raise({ subject: `s${i}`, state: "bad", text: "x" });
