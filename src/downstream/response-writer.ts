@@ -166,7 +166,7 @@ export class ResponseWriter {
   /** Handles what a deferred write has thrown: it concerns no other response, and must not end the process. */
   fail(thrown: unknown): void {
     this.onFault(thrown);
-    this.response.destroy();
+    this.destroy();
   }
 
   /**
@@ -211,7 +211,7 @@ export class ResponseWriter {
       response.setTimeout(0);
       response.end();
     };
-    response.setTimeout(this.stalled, () => response.destroy());
+    response.setTimeout(this.stalled, () => this.destroy());
     if (firstPiece) response.write(firstPiece, end);
     else socket?.write("", end);
   }
@@ -235,21 +235,36 @@ export class ResponseWriter {
     const { response } = this;
     if (this.firstPiece) response.write(this.firstPiece);
     // A client that does not read the rest is not waited for.
-    response.setTimeout(this.stalled, () => response.destroy());
+    response.setTimeout(this.stalled, () => this.destroy());
     if (response.socket) close(response.socket);
     // Queued after a pipelined response: the socket is assigned at its turn, and buffered writes are sent immediately after that.
     else response.once("socket", close);
   }
 
   private cut(socket: Socket): void {
-    // Where only the end of the connection delimits the response (HTTP/1.0), an orderly close would look like its end.
-    if (this.response.chunkedEncoding || lengthIndex(this.sentLines) >= 0) socket.destroySoon();
+    if (this.isDelimited) socket.destroySoon();
     else socket.write("", () => resetConnection(socket));
+  }
+
+  /** Closes the connection of a response at its turn, without waiting for unsent bytes. */
+  private destroy(): void {
+    const { response } = this;
+    if (this.isDelimited || !response.socket) response.destroy();
+    else resetConnection(response.socket);
+  }
+
+  /**
+   * Whether what was sent tells where the response ends. Otherwise the end of the connection does (HTTP/1.0), and an orderly one in
+   * the middle would look like it.
+   */
+  private get isDelimited(): boolean {
+    const { response, sentLines } = this;
+    return !response.headersSent || response.chunkedEncoding || lengthIndex(sentLines) >= 0;
   }
 
   /** Closes the connection without waiting for unsent bytes; if queued after an earlier response, when that has ended. */
   drop(): void {
-    if (this.response.socket) this.response.destroy();
+    if (this.response.socket) this.destroy();
     else this.abort();
   }
 

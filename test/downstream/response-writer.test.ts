@@ -299,20 +299,34 @@ for (const [name, lines, request, code] of [
     }
   });
 
-t.test("a client that does not read what was written of a cut response is disconnected", async (t) => {
-  for (const way of ["abort", "abortAfterError"] as const) {
-    let closed = false;
-    const { socket } = await talk(t, ({ response }) => {
-      const output = new ResponseWriter(response, undefined, undefined, 100);
-      response.once("close", () => (closed = true));
-      output.head(200, [], true);
-      output.write([bytes(16 << 20)]);
-      output[way]();
-    });
-    socket.pause();
-    await until(() => closed, `${way}: the end of the connection`);
-  }
-});
+for (const [name, request, code] of [
+  ["", ASK, undefined],
+  [" over HTTP/1.0", OLD, "ECONNRESET"],
+] as const)
+  t.test(
+    `a client that does not read the rest of a response${name} is disconnected, and sees that it lacks it`,
+    async (t) => {
+      for (const way of ["abort", "abortAfterError", "end", "drop"] as const) {
+        let closed = false;
+        const act = ({ response }: ResponseWriter) => {
+          const output = new ResponseWriter(response, undefined, undefined, 100);
+          response.once("close", () => (closed = true));
+          output.head(200, [], true);
+          output.write([bytes(16 << 20)]);
+          output[way]();
+        };
+        const { socket, soFar } = await talk(t, act, request);
+        socket.pause();
+        await until(() => closed, `${way}: the end of the connection`);
+        const failed = new Promise<string | undefined>((resolve) => {
+          socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code)).on("end", () => resolve(undefined));
+        });
+        socket.resume();
+        t.equal(await failed, code, way);
+        t.ok(soFar().length < 16 << 20, way);
+      }
+    },
+  );
 
 for (const way of ["abort", "drop"] as const) {
   t.test(`${way}() after an earlier response leaves that one complete, and closes when it has ended`, async (t) => {
