@@ -253,6 +253,7 @@ paths: { "/v1/*": { pass: a, use: [auth], open: true } }
   ask(1 << 20);
   const ended = () => log.lines.find(({ message }) => message === "exchange");
   await until(() => ended() !== undefined, "its end");
+  t.match(ended()?.fields, { error: { code: "client_gone", message: "The client took no byte for 0.2 s." } });
   const taken = Number(ended()?.fields["bytes"]);
   // Some of these end at the provider before all of their bytes have room in the system.
   for (let less = 0; less <= 100; less += 5) ask(taken - less * 1024);

@@ -408,6 +408,10 @@ export class GatewayError extends Error {
 /** Seconds after which a retry makes sense while a store is unavailable. */
 const STORE_RETRY_AFTER = 5;
 
+/** Returns the error for a client that reads nothing. @param stalled for so many milliseconds */
+export const stalledClientError = (stalled: number): GatewayError =>
+  new GatewayError("client_gone", { message: `The client took no byte for ${stalled / 1000} s.` });
+
 /**
  * Returns the error for a request that cannot be served while a store does not respond. The store's address is in `cause` only,
  * for the log.

@@ -1,6 +1,6 @@
 import { splitterOf } from "../core/answer-frames.ts";
 import { toPluginError } from "../core/chain.ts";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, stalledClientError } from "../core/errors.ts";
 import type { ActiveResponse, Exchange } from "../core/exchange.ts";
 import type { Protocol, StreamState } from "../core/protocol.ts";
 import { runStages, type Stage } from "../core/stage.ts";
@@ -346,10 +346,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
         this.endWait = undefined;
         this.upstream.resume();
       },
-      () => {
-        const message = `The client took no byte for ${this.writer.stalled / 1000} s.`;
-        this.abort(new GatewayError("client_gone", { message }));
-      },
+      () => this.abort(stalledClientError(this.writer.stalled)),
     );
   }
 }

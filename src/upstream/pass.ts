@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import type { Attempt } from "../core/attempt.ts";
 import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, stalledClientError } from "../core/errors.ts";
 import type { ActiveResponse, Exchange } from "../core/exchange.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import type { MaybePromise } from "../core/plugin.ts";
@@ -352,7 +352,7 @@ export class PassThroughRequest implements ActiveResponse {
     const { request, response, upstream, outgoing } = this;
     const { idle } = outgoing.timeouts;
     if (this.progress === "answering")
-      this.fail(response.writableNeedDrain ? new GatewayError("client_gone") : this.timeoutErrorOf("idle"));
+      this.fail(response.writableNeedDrain ? stalledClientError(idle) : this.timeoutErrorOf("idle"));
     else if (!request.complete && !upstream?.writableNeedDrain) this.fail(new GatewayError("body_timeout"));
     else {
       const message = `The provider took nothing of the request for ${formatTimeLimit(idle)}.`;
@@ -372,10 +372,11 @@ export class PassThroughRequest implements ActiveResponse {
 
   /** Gives up a client that reads nothing while more is to be written, or while the rest of a response that has ended waits for it. */
   private watchClient(): void {
-    const { response, outgoing } = this;
-    if (outgoing.stalled === undefined) return;
-    response.setTimeout(outgoing.stalled, () => {
-      if (response.writableNeedDrain || this.endNotified) this.fail(new GatewayError("client_gone"));
+    const { response } = this;
+    const { stalled } = this.outgoing;
+    if (stalled === undefined) return;
+    response.setTimeout(stalled, () => {
+      if (response.writableNeedDrain || this.endNotified) this.fail(stalledClientError(stalled));
     });
     // Runs before node's own listener, which sets the keep-alive timeout.
     response.prependOnceListener("finish", () => response.setTimeout(0));
