@@ -125,7 +125,7 @@ class ResponsesDecoder implements ResponseDecoder {
 
   /** Decodes an event that is sent for every few characters; returns false for others. */
   private readDelta(type: string, json: JsonObject, out: Event[]): boolean {
-    const index = asCount(json["output_index"]) ?? 0;
+    const index = asCount(json["output_index"]) ?? this.items.findIndex(type, json);
     const delta = asText(json["delta"]) ?? "";
     const partIndex = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
     switch (type) {
@@ -152,7 +152,7 @@ class ResponsesDecoder implements ResponseDecoder {
 
   /** Decodes an event that is sent a few times per item; returns false for others. */
   private readItemEvent(type: string, json: JsonObject, out: Event[]): boolean {
-    const index = asCount(json["output_index"]) ?? 0;
+    const index = asCount(json["output_index"]) ?? this.items.findIndex(type, json);
     const partIndex = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
     const part = asObject(json["part"]) ?? {};
     const ended = TEXT_ENDS.get(type);
@@ -278,14 +278,37 @@ class ItemDecoder {
   hasToolCall = false;
   hasRefusal = false;
   private readonly items = new Map<number, IncomingItem>();
+  /** Items by their own id and that of their call. */
+  private readonly itemsById = new Map<string, IncomingItem>();
+  /** The last item of each type. */
+  private readonly lastItems = new Map<string, IncomingItem>();
+  private nextIndex = 0;
+  /** Whether items begin without an index: one after the other, while the ends of all follow at the stream's end. */
+  private inOrder = false;
   private blockCount = 0;
 
   constructor(private readonly source: ResponseSource) {}
 
+  /**
+   * Returns the index of an event's item where the event does not tell it, as those of imitations of the protocol [S: llama.cpp]: of
+   * the item with the event's id, or the last one of its type, or a new one.
+   */
+  findIndex(eventType: string, event: JsonObject): number {
+    const json = asObject(event["item"]);
+    const ids = json ? itemIds(json) : [asText(event["item_id"]) ?? ""];
+    const known = ids.map((id) => this.itemsById.get(id)).find((item) => item !== undefined);
+    if (eventType === "response.output_item.added") {
+      this.inOrder = true;
+      return known?.done === false ? known.index : this.nextIndex;
+    }
+    const last = this.lastItems.get(itemTypeOf(eventType, event));
+    return (known ?? (last?.done === false ? last : undefined))?.index ?? this.nextIndex;
+  }
+
   /** Begins an item. */
   addItem(index: number, json: JsonObject, out: Event[]): void {
     if (this.items.has(index)) return;
-    const item = this.createItem(index, asText(json["type"]) ?? "");
+    const item = this.createItem(index, asText(json["type"]) ?? "", out, json);
     if (isCall(item.type)) this.openCall(item, json, out);
   }
 
@@ -298,7 +321,12 @@ class ItemDecoder {
     out: Event[],
     logprobs?: unknown,
   ): void {
-    const block = this.blockFor(this.items.get(index) ?? this.createItem(index, itemType(kind)), kind, partIndex, out);
+    const block = this.blockFor(
+      this.items.get(index) ?? this.createItem(index, itemType(kind), out),
+      kind,
+      partIndex,
+      out,
+    );
     if (block?.open) this.pushText(block, partIndex, text, out, logprobs);
   }
 
@@ -311,7 +339,7 @@ class ItemDecoder {
     out: Event[],
     logprobs?: unknown,
   ): void {
-    const item = this.items.get(index) ?? this.createItem(index, itemType(kind));
+    const item = this.items.get(index) ?? this.createItem(index, itemType(kind), out);
     const block = this.blockFor(item, kind, partIndex, out);
     if (block?.open && !block.filledParts.has(partNumber(kind, partIndex)))
       this.pushText(block, partIndex, text, out, logprobs);
@@ -358,7 +386,7 @@ class ItemDecoder {
   }
 
   completeItem(index: number, json: JsonObject, out: Event[]): void {
-    const item = this.items.get(index) ?? this.createItem(index, asText(json["type"]) ?? "");
+    const item = this.items.get(index) ?? this.createItem(index, asText(json["type"]) ?? "", out, json);
     if (item.done) return;
     if (item.type === "message") this.readMessage(item, json, out);
     else if (item.type === "reasoning") this.readReasoning(item, json, out);
@@ -381,24 +409,29 @@ class ItemDecoder {
    */
   completeOutput(output: readonly unknown[], out: Event[]): void {
     const decodedItems = [...this.items.values()].sort((a, b) => a.index - b.index);
-    let nextIndex = (decodedItems.at(-1)?.index ?? -1) + 1;
     const unmatched = Map.groupBy<unknown, IncomingItem>(decodedItems.toReversed(), ({ type }) => type);
     for (const value of output) {
       const json = asObject(value) ?? {};
       const item = unmatched.get(json["type"])?.pop();
-      if (!item?.done) this.completeItem(item?.index ?? nextIndex++, json, out);
+      if (!item?.done) this.completeItem(item?.index ?? this.nextIndex, json, out);
     }
     for (const item of decodedItems) if (!item.done) this.completeItem(item.index, { type: item.type }, out);
   }
 
   /** @throws GatewayError when there are too many */
-  private createItem(index: number, type: string): IncomingItem {
+  private createItem(index: number, type: string, out: Event[], json: JsonObject = {}): IncomingItem {
     if (this.items.size >= MAX_ITEMS)
       throw new GatewayError("upstream_invalid", {
         message: `The provider's answer has more than ${MAX_ITEMS} items.`,
       });
     const item: IncomingItem = { type, index, blocks: new Map(), done: false };
     this.items.set(index, item);
+    // Some encoders write one block at a time: the answer would wait for the end of the thoughts.
+    if (this.inOrder)
+      for (const block of this.lastItems.get("reasoning")?.blocks.values() ?? []) closeBlock(block, out);
+    for (const id of itemIds(json)) this.itemsById.set(id, item);
+    this.lastItems.set(type, item);
+    this.nextIndex = Math.max(this.nextIndex, index + 1);
     return item;
   }
 
@@ -463,6 +496,10 @@ class ItemDecoder {
     const encrypted = asText(json["encrypted_content"]);
     if (!encrypted) return;
     const [first] = [...item.blocks.values()].filter(({ open }) => open);
+    if (!first && item.blocks.size > 0) {
+      out.push({ type: "unmapped", path: `output.${item.index}.encrypted_content` });
+      return;
+    }
     const opening: Opening = { kind: "reasoning", redacted: true };
     const { number: block } = first ?? this.openBlock(item, SUMMARY_BLOCK, "summary", opening, out);
     const { account, model } = this.source;
@@ -511,6 +548,14 @@ const PART_KINDS: ReadonlyMap<string | undefined, ItemTextKind> = new Map([
 ]);
 
 const isCall = (type: string): boolean => type === "function_call" || type === "custom_tool_call";
+const itemIds = (json: JsonObject): string[] => ["id", "call_id"].flatMap((member) => asText(json[member]) || []);
+/** Returns the type of the item that an event is about. */
+function itemTypeOf(eventType: string, { item, part }: JsonObject): string {
+  if (item !== undefined) return asText(asObject(item)?.["type"]) ?? "";
+  const kind = PART_KINDS.get(asText(asObject(part)?.["type"]));
+  if (kind !== undefined) return itemType(kind);
+  return /^response\.(reasoning|function_call|custom_tool_call)_/.exec(eventType)?.[1] ?? "message";
+}
 const itemType = (kind: ItemTextKind): string => (kind === "text" || kind === "refusal" ? "message" : "reasoning");
 /** Returns a call's arguments or input; some servers send an object instead of its text. */
 function callArguments(json: JsonObject): string {

@@ -190,7 +190,9 @@ function* streamedTexts(type: string, event: JsonObject): Generator<TextPlace> {
   const place = json ? { kind, json } : { kind };
   if (type.endsWith(".done")) yield* stringsAt(event, [textMember], [], place);
   else if (type.endsWith(".delta")) {
-    const { output_index: item = 0, content_index, summary_index } = event;
+    const { output_index, item_id, content_index, summary_index } = event;
+    // Imitations of the protocol may omit the index. [S: llama.cpp]
+    const item = output_index ?? item_id ?? 0;
     // A text and a refusal, or a summary and the reasoning itself, number their parts separately.
     const piece = `${item} ${type.slice("response.".length, dot)} ${content_index ?? summary_index ?? 0}`;
     yield* stringsAt(event, ["delta"], [], { ...place, piece });

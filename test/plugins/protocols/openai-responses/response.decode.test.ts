@@ -433,6 +433,49 @@ t.test("ids may change in mid-stream, and ends may be missing", async (t) => {
   t.equal(events.filter(({ type }) => type === "start").length, 1);
 });
 
+const INDEXES = new Set(["output_index", "content_index", "sequence_number"]);
+/** Returns events without their indexes, as llama.cpp sends them. */
+const unindexed = (event: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(event).filter(([name]) => !INDEXES.has(name)));
+
+t.test("items without an index are found by their id, and begin as soon as they are sent", async (t) => {
+  const thought = (...content: JsonObject[]) => ({ type: "reasoning", id: "rs_1", summary: [], content });
+  const { id: _, ...unnamed } = call("call_1", "");
+  const events = [
+    { type: "response.output_item.added", item: thought() },
+    { type: "response.reasoning_text.delta", item_id: "rs_1", delta: "Hm" },
+    { type: "response.output_item.added", item: message() },
+    { type: "response.content_part.added", item_id: "msg_1", part: uses("") },
+    { type: "response.output_text.delta", item_id: "msg_1", delta: "Hel" },
+    { type: "response.output_text.delta", item_id: "msg_1", delta: "lo" },
+    { type: "response.output_item.added", item: unnamed },
+    { type: "response.function_call_arguments.delta", item_id: "call_1", delta: "{}" },
+    { type: "response.output_item.done", item: thought({ type: "reasoning_text", text: "Hm" }) },
+    { type: "response.output_text.done", item_id: "msg_1", text: "Hello" },
+    { type: "response.content_part.done", item_id: "msg_1", part: uses("Hello") },
+    { type: "response.output_item.done", item: message(uses("Hello")) },
+    { type: "response.output_item.done", item: { ...unnamed, arguments: "{}" } },
+  ];
+  const expected = [
+    ...["open 0 reasoning", "0 Hm", "close 0"],
+    ...["open 1 text", "1 Hel", "1 lo", "open 2 tool_call", "2 {}", "close 1", "close 2"],
+  ];
+  t.same(short(decoded([created, ...events, completed()])), expected);
+});
+
+t.test("items with neither an index nor an id are found by their type", async (t) => {
+  const texts = ["Hello", " again"];
+  const events = texts.flatMap((text, index) => [
+    { type: "response.output_text.delta", delta: text },
+    { type: "response.output_text.done", text },
+    done(index, { type: "message", content: [uses(text)] }),
+  ]);
+  t.same(short(decoded([created, ...events.map(unindexed), completed()])), [
+    ...["open 0 text", "0 Hello", "close 0"],
+    ...["open 1 text", "1  again", "close 1"],
+  ]);
+});
+
 t.test("items may be interleaved", async (t) => {
   const delta = (output_index: number, delta: string) => ({
     type: "response.function_call_arguments.delta",
@@ -514,6 +557,38 @@ t.test("every recorded stream ends once, with event lines or without", async (t)
       )
         faults.push(`${id}: ${endings}`);
     }
+  }
+  t.same(faults, []);
+});
+
+/** Returns what a client sees of an answer: its texts by kind, its calls one by one. */
+function seen(events: readonly Event[]): string[] {
+  const found = new Map<string, string>();
+  const keys = new Map<number, string>();
+  for (const event of events) {
+    if (event.type === "open")
+      keys.set(event.block, event.kind === "tool_call" ? `call ${event.block} ${event.name}` : event.kind);
+    if (event.type !== "text" && event.type !== "arguments") continue;
+    const key = keys.get(event.block) ?? "";
+    found.set(key, (found.get(key) ?? "") + event.text);
+  }
+  return [...found].map(([key, text]) => `${key.replace(/ \d+/, "")}: ${text}`).sort();
+}
+
+t.test("every recorded stream says the same without indexes, ids, and an end that repeats the items", async (t) => {
+  const faults: string[] = [];
+  const ends = new Set(["response.completed", "response.incomplete"]);
+  const bare = (event: JsonObject): JsonObject => ({
+    ...unindexed(event),
+    item_id: undefined,
+    ...(ends.has(String(event["type"])) ? { response: { ...(event["response"] as object), output: [] } } : undefined),
+  });
+  for (const { id, kinds, status, body } of recorded("openai-responses")) {
+    if (status >= 300 || !kinds.includes("stream") || id === MISPLACED || SEVERAL.test(id)) continue;
+    const events = eventsIn(body).flatMap((frame) => (frame.json() as JsonObject | undefined) ?? []);
+    const whole = seen(decoded(events)).join("\n");
+    for (const way of [unindexed, bare])
+      if (seen(decoded(events.map(way))).join("\n") !== whole) faults.push(`${id} ${way.name}`);
   }
   t.same(faults, []);
 });
