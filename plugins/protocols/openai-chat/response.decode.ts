@@ -17,6 +17,7 @@ import {
 } from "model-gateway/protocol";
 import { errorInChunk, errorInStreamFrame, parseError } from "../openai/errors.ts";
 import { parseDataUrl } from "../openai/wire.ts";
+import { ObjectText } from "./response.decode.object-text.ts";
 import { isFailure, reasonOf } from "./response.decode.reasons.ts";
 import { readUsage } from "./usage.ts";
 import { createOpaque, parseUrlCitation, type StateKind, textMember } from "./wire.ts";
@@ -636,7 +637,10 @@ interface OpenCall {
   /** Undefined until its name is known, which some servers send behind its id. */
   block: number | undefined;
   id: string;
+  name: string;
   custom: boolean;
+  /** Its arguments, as far as they tell where it ends: without an id, only they do. */
+  extent: ObjectText | undefined;
   /** Its vendor's opaque state, as text, with which it opens. */
   state: string | undefined;
   /** Arguments before its name. */
@@ -709,7 +713,7 @@ class CallReader {
 
   /**
    * Returns the call that an entry continues. Mistral sends no index; others repeat the id with each piece, or send an empty
-   * one; Google's compatible API has sent the index 0 for every call.
+   * one; Google's compatible API has sent the index 0 for every call, also without ids.
    */
   private findCall(entry: JsonObject, inner: JsonObject): OpenCall | undefined {
     const id = asText(entry["id"]) ?? "";
@@ -717,8 +721,7 @@ class CallReader {
     const index = entry["index"];
     if (typeof index === "number") {
       const call = this.byIndex.get(index);
-      const isAnother = call !== undefined && id !== "" && call.id !== "" && call.id !== id && name !== "";
-      return isAnother ? undefined : call;
+      return call && name !== "" && isAnotherCall(call, id, name) ? undefined : call;
     }
     if (id !== "") return this.byId.get(id);
     return name === "" ? this.all.at(-1) : undefined;
@@ -728,7 +731,8 @@ class CallReader {
     const id = asText(entry["id"]) ?? "";
     const index = typeof entry["index"] === "number" ? entry["index"] : this.lastIndex + 1;
     this.lastIndex = Math.max(this.lastIndex, index);
-    const call: OpenCall = { block: undefined, id, custom, state: undefined, pending: "" };
+    const extent = id === "" && !custom ? new ObjectText() : undefined;
+    const call: OpenCall = { block: undefined, id, name: "", custom, extent, state: undefined, pending: "" };
     this.byIndex.set(index, call);
     if (!this.byId.has(id)) this.byId.set(id, call);
     this.all.push(call);
@@ -741,6 +745,7 @@ class CallReader {
     const { id, custom, state, pending } = call;
     const block = this.completion.nextBlock();
     call.block = block;
+    call.name = name;
     out.push({
       type: "open",
       block,
@@ -774,9 +779,16 @@ class CallReader {
       return;
     }
     if (text === "") return;
+    call.extent?.add(text);
     if (call.block === undefined) {
       call.pending += text;
       this.completion.stateSize += text.length;
     } else this.completion.out.push({ type: "arguments", block: call.block, text });
   }
+}
+
+/** Reports whether a named entry with the index of a call is another one: some servers repeat a call's name with each piece. */
+function isAnotherCall(call: OpenCall, id: string, name: string): boolean {
+  if (id !== "" && call.id !== "") return call.id !== id;
+  return id === "" && call.name !== "" && (call.name !== name || call.extent?.complete === true);
 }
