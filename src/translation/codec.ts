@@ -186,6 +186,8 @@ export interface EncodeContext {
 
 /** Maps tool names to names valid at the target, and back. */
 export interface ToolNameMap {
+  /** Returns a tool's name with its namespace before it: another one than that of every other tool of the request. */
+  qualify(tool: { name: string; namespace?: string | undefined }): string;
   /** Returns a name with only `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them. */
   sanitize(name: string, allowed: string, longest: number): string;
   /** Returns the client's name for a fitted name. */

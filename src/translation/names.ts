@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { FittedMembers, ToolNameMap } from "./codec.ts";
+import type { Tool } from "./conversation.ts";
 
 type Original = ReturnType<ToolNameMap["original"]>;
 
@@ -11,6 +12,22 @@ export class ToolNames implements ToolNameMap {
   private readonly marks = new Map<string, Original>();
   /** Names of arguments that differ at the target, by tool. */
   private readonly members = new Map<string, FittedMembers>();
+  /** Namespaces by the name that one of their tools has with it; undefined for a tool without one. */
+  private readonly namespaces = new Map<string, string | undefined>();
+
+  /** @param tools the request's: where two would have one name, their order decides, whatever is called before the request */
+  constructor(tools: readonly Tool[] = []) {
+    if (!tools.some(isInNamespace)) return;
+    for (const tool of tools) if ("name" in tool && !isInNamespace(tool)) this.namespaces.set(tool.name, undefined);
+    for (const tool of tools) if ("name" in tool) this.qualify(tool);
+  }
+
+  qualify({ name, namespace }: { name: string; namespace?: string | undefined }): string {
+    if (namespace === undefined) return name;
+    const full = `${namespace}__${name}`;
+    if (!this.namespaces.has(full)) this.namespaces.set(full, namespace);
+    return this.namespaces.get(full) === namespace ? full : `${full}_${hashOf(namespace)}`;
+  }
 
   sanitize(name: string, allowed: string, longest: number): string {
     const key = `${allowed} ${longest} ${name}`;
@@ -69,11 +86,11 @@ export class ToolNames implements ToolNameMap {
 /** Returns a name that is not taken and ends in a hash of the original one. */
 function hashedName(name: string, safe: string, longest: number, isTaken: (candidate: string) => boolean): string {
   for (let salt = ""; ; salt += "+") {
-    const hash = createHash("sha256")
-      .update(name + salt)
-      .digest("hex")
-      .slice(0, Math.min(8, longest));
+    const hash = hashOf(name + salt).slice(0, longest);
     const candidate = `${safe.slice(0, Math.max(0, longest - hash.length - 1))}_${hash}`.slice(-longest);
     if (!isTaken(candidate)) return candidate;
   }
 }
+
+const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 8);
+const isInNamespace = (tool: Tool): boolean => "namespace" in tool && tool.namespace !== undefined;

@@ -251,7 +251,7 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
     else losses.note(UNREADABLE_NOTICE);
   });
   refuseIfEmpty(conversation, readable, losses);
-  const names = new ToolNames();
+  const names = new ToolNames(conversation.tools);
   const context: EncodeContext = {
     client: conversation.protocol,
     model,

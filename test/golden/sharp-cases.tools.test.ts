@@ -557,3 +557,26 @@ t.test("a strict tool of a Claude client is strict for OpenAI if it can be, and 
     t.match(refusalOf("anthropic-messages", asked, to, { strict: true }), { param: "tools.1" }, to);
   }
 });
+
+t.test("tools that would have one name with their namespace have two, and each call is its own tool's", async (t) => {
+  const tool = (name: string) => ({ type: "function", name, parameters: SCHEMA });
+  const namespace = (name: string, ...tools: JsonObject[]) => ({ type: "namespace", name, description: "d", tools });
+  const request: JsonObject = {
+    input: [
+      { role: "user", content: "Weather?" },
+      { type: "function_call", call_id: "c1", name: "c", namespace: "a__b", arguments: "{}" },
+      { type: "function_call_output", call_id: "c1", output: "snow" },
+    ],
+    tools: [namespace("a", tool("b__c")), namespace("a__b", tool("c")), namespace("x", tool("y")), tool("x__y")],
+  };
+  for (const protocol of PROTOCOLS.filter((each) => each !== "openai-responses")) {
+    const { text } = send("openai-responses", request, protocol);
+    const [, called = ""] = /"name": ?"(a__b__c[^"]*)","(?:args|arguments|input)"/.exec(text) ?? [];
+    t.match(called, /^a__b__c_[0-9a-f]{8}$/, protocol);
+    for (const name of ["a__b__c", called, "x__y"])
+      t.equal(
+        text.split(`"name":"${name}","parameters`).length + text.split(`"name":"${name}","input_schema`).length,
+        3,
+      );
+  }
+});

@@ -1,4 +1,5 @@
 import t from "tap";
+import type { Tool } from "../../src/translation/conversation.ts";
 import { ToolNames } from "../../src/translation/names.ts";
 
 const NARROW = "a-zA-Z0-9_-";
@@ -65,4 +66,17 @@ t.test("names of arguments that do not fit become others, by tool, and none beco
   t.same(names.membersOf("f"), members);
   t.equal(names.fitMembers("g", ["a", "_top"], NARROW, 64), undefined);
   t.equal(names.membersOf("g"), undefined);
+});
+
+t.test("tools of several namespaces never have one name, whichever is named first", async (t) => {
+  const tool = (name: string, namespace?: string): Tool => ({
+    at: "tools.0",
+    kind: "function",
+    name,
+    ...(namespace !== undefined && { namespace }),
+  });
+  const tools = [tool("b__c", "a"), tool("c", "a__b"), tool("y", "x"), tool("x__y")] as const;
+  const qualified = tools.map((each) => new ToolNames(tools).qualify(each as { name: string; namespace?: string }));
+  t.match(qualified, ["a__b__c", /^a__b__c_[0-9a-f]{8}$/, /^x__y_[0-9a-f]{8}$/, "x__y"]);
+  t.equal(new ToolNames([tool("c", "a__b")]).qualify({ name: "c", namespace: "a__b" }), "a__b__c");
 });

@@ -113,8 +113,7 @@ export function fitToolName(
   { name, namespace, custom }: Pick<ToolCall, "name" | "namespace" | "custom">,
   context: EncodeContext,
 ): string {
-  const full = namespace === undefined ? name : `${namespace}__${name}`;
-  const fitted = context.names.sanitize(full, NAME_CHARACTERS, MAX_NAME_LENGTH);
+  const fitted = context.names.sanitize(context.names.qualify({ name, namespace }), NAME_CHARACTERS, MAX_NAME_LENGTH);
   if (namespace !== undefined || custom)
     context.names.mark(fitted, {
       name,

@@ -174,9 +174,9 @@ const MAX_NAME_LENGTH = 128;
  */
 export function fitGeminiToolName(
   { context: { names } }: ChoiceScope,
-  { name, namespace, custom }: { name: string; namespace?: string; custom?: boolean },
+  { name, namespace, custom }: { name: string; namespace?: string | undefined; custom?: boolean },
 ): string {
-  const fullName = namespace === undefined ? name : `${namespace}__${name}`;
+  const fullName = names.qualify({ name, namespace });
   const prefix = /^[A-Za-z_]/.test(fullName) ? "" : "_";
   const fitted = names.sanitize(`${prefix}${fullName}`, NAME_CHARACTERS, MAX_NAME_LENGTH);
   if (prefix !== "" || namespace !== undefined || custom === true)

@@ -158,7 +158,7 @@ export function fitChatToolName(
   { name, namespace, custom }: { name: string; namespace?: string | undefined; custom?: boolean | undefined },
   context: EncodeContext,
 ): string {
-  const fitted = fitName(namespace === undefined ? name : `${namespace}__${name}`, context.names);
+  const fitted = fitName(context.names.qualify({ name, namespace }), context.names);
   const isFunction = custom && !takesFreeText(context);
   if (namespace !== undefined || isFunction)
     context.names.mark(fitted, {

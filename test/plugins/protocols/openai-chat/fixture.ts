@@ -53,6 +53,7 @@ export function terms(facts: Facts = {}, model = "vendor-model"): EncodeContext 
     model,
     facts,
     names: {
+      qualify: ({ name, namespace }) => (namespace === undefined ? name : `${namespace}__${name}`),
       sanitize: (name) => name,
       restore: (name) => name,
       mark: () => undefined,
