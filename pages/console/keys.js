@@ -29,7 +29,7 @@ export function KeysPage({ view, may }) {
   // Memoized, so that each part is redrawn only when its own data changes, not with every letter typed into a form.
   const table = useMemo(
     () => html`<${Ready} found=${keys}>
-      ${(found) => html`<${KeyTable} keys=${found.keys} groups=${groups.value?.groups} view=${view} may=${may} spend=${spend.value?.rows} used=${used.value?.keys} edit=${setForm} done=${shown} />`}
+      ${(found) => html`<${KeyTable} keys=${found.keys} groups=${groups.value?.groups} view=${view} may=${may} spend=${spend.value} used=${used.value?.keys} edit=${setForm} done=${shown} />`}
     <//>`,
     [keys.state, keys.value, spend.value, used.value, groups.value, view.q, view.revoked, may],
   );
@@ -62,8 +62,8 @@ const stateOf = ({ disabled, revoked, expires, rotating }, off) =>
           ? ["off", "expired"]
           : [rotating > Date.now() ? "waiting" : "ok", "works"];
 
-function KeyTable({ keys, groups = [], view, may, spend = [], used, edit, done }) {
-  const costs = new Map(spend.map(({ group: [id], cost, requests }) => [id, { cost, requests }]));
+function KeyTable({ keys, groups = [], view, may, spend, used, edit, done }) {
+  const costs = new Map(spend?.rows.map(({ group: [id], cost, requests }) => [id, { cost, requests }]));
   const words = (view.q ?? "").toLowerCase();
   const rows = keys.filter(
     (key) =>
@@ -98,7 +98,10 @@ function KeyTable({ keys, groups = [], view, may, spend = [], used, edit, done }
       title: "Spent, 30 days",
       number: true,
       of: ({ id }) =>
-        html`${money(costs.get(id)?.cost ?? 0)}<span class="sub">${counted(costs.get(id)?.requests ?? 0, "request")}</span>`,
+        // An answer that is not complete has the most expensive keys only.
+        spend?.more && !costs.has(id)
+          ? "–"
+          : html`${money(costs.get(id)?.cost ?? 0)}<span class="sub">${counted(costs.get(id)?.requests ?? 0, "request")}</span>`,
     },
     {
       title: "",

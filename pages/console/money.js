@@ -38,7 +38,7 @@ export function Money({ view }) {
   );
   const table = useMemo(
     () => html`<${Ready} found=${found}>
-      ${({ rows }) => html`<${Sums} rows=${listed(rows, by)} by=${by} span=${span} nameOf=${nameOf} before=${asked.before && before.address === asked.before ? before.value.rows : undefined} />`}
+      ${({ rows, more }) => html`<${Sums} rows=${listed(rows, by)} more=${more} by=${by} span=${span} nameOf=${nameOf} before=${asked.before && before.address === asked.before ? before.value : undefined} />`}
     <//>`,
     [found.state, found.value, before.value, span, nameOf],
   );
@@ -71,12 +71,17 @@ const zero = { requests: 0, failed: 0, tokens_in: 0, cached: 0, tokens_out: 0, c
 /** Returns the table's rows: the most expensive group first, or the newest day. */
 const listed = (rows, by) => (by === "day" ? rows.toReversed() : rows);
 
-function Sums({ rows: own, by, span, nameOf, before }) {
+/** @param more whether there are more rows than the answer has @param before the answer about the period before */
+function Sums({ rows: own, more, by, span, nameOf, before }) {
   const all = own.reduce((sum, { cost }) => sum + cost, 0);
-  const costs = before && new Map(before.map(({ group: [value], cost }) => [value, cost]));
+  const costs = before && new Map(before.rows.map(({ group: [value], cost }) => [value, cost]));
+  // What an incomplete answer lacks is unknown.
+  const missing = before?.more ? undefined : 0;
   const names = new Set(own.map(({ group: [value] }) => value));
   // Groups that spent something in the period before and nothing since are listed too.
-  const ended = (before ?? []).filter(({ group: [value], cost }) => cost > 0 && !names.has(value));
+  const ended = (more || !before ? [] : before.rows).filter(
+    ({ group: [value], cost }) => cost > 0 && !names.has(value),
+  );
   const rows = [...own, ...ended.map(({ group }) => ({ group, ...zero }))];
   const columns = [
     {
@@ -96,7 +101,13 @@ function Sums({ rows: own, by, span, nameOf, before }) {
     },
     ...(by === "day"
       ? []
-      : [{ title: BEFORE[span], number: true, of: ({ group: [value] }) => money(costs && (costs.get(value) ?? 0)) }]),
+      : [
+          {
+            title: BEFORE[span],
+            number: true,
+            of: ({ group: [value] }) => money(costs && (costs.get(value) ?? missing)),
+          },
+        ]),
     { title: "Requests", number: true, of: ({ requests }) => count(requests) },
     { title: "Failed", number: true, of: ({ failed }) => count(failed) },
     {
@@ -109,6 +120,7 @@ function Sums({ rows: own, by, span, nameOf, before }) {
     { title: "Unsettled", number: true, of: ({ unsettled }) => count(unsettled) },
   ];
   return html`<${Table} caption=${`Spend by ${by}`} columns=${columns} rows=${rows} keyOf=${({ group }) => group.join()} />
+    ${more && html`<p class="quiet small">Only the ${count(own.length)} most expensive are here; shares are of their cost together.</p>`}
     <p class="quiet small">Unsettled are requests whose provider told no or not all of its tokens, or that have no price: they may have cost more. What a provider refused cost nothing, and is settled.</p>`;
 }
 

@@ -103,7 +103,7 @@ export const ROUTES: readonly AdminRoute[] = [
       series: `1 to ${MAX_SERIES}: with the cost of each local day, for so many of the most expensive groups and for all others.`,
       back: "1: the sums of the preceding span of the same length; for today, of yesterday up to the same time.",
     },
-    responseFields: ["since", "until", "by", "rows", "days?", "zone?", "series?", "behind?"],
+    responseFields: ["since", "until", "by", "rows", "more?", "days?", "zone?", "series?", "behind?"],
   }),
   route("GET", "speed", "Latency and output speed.", fromLedger(speed), {
     query: { ...SPAN, by: `One of ${SPEEDS.join(", ")}; target where it is left out.` },

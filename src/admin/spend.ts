@@ -1,4 +1,4 @@
-import type { LedgerGroup } from "../store/ledger.ts";
+import type { LedgerGroup, LedgerSum } from "../store/ledger.ts";
 import { localDays, sumsOfDays } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
@@ -11,6 +11,8 @@ import { dailySpend } from "./spend-series.ts";
 export const SPEND_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 /** Limit of days in a time zone per request: each takes a query of the ledger. */
 export const MAX_DAYS = 40;
+/** Limit of rows, which are built and sent by the process that serves requests. */
+export const MAX_ROWS = 50_000;
 /** Limit of groups with a series of their own. */
 export const MAX_SERIES = 20;
 
@@ -30,8 +32,11 @@ export async function spend({ stores, config }: AdminGateway, { query }: AdminRe
   const back = query.get("back");
   if (back !== null && back !== "1") throw new AdminError("bad_request", "back takes 1, or is left out.");
   const span = (back === null ? querySpan : precedingSpan)(query, config.timezone);
-  if (kind === null && own === undefined)
-    return { body: { ...span, by, rows: (await stores.ledger.sums({ ...span, by: groups })).map(sumFields) } };
+  const { ledger } = stores;
+  // One more than are sent: it shows that there are more.
+  const limit = MAX_ROWS + 1;
+  const whole = () => ledger.sums({ ...span, by: groups, limit });
+  if (kind === null && own === undefined) return { body: { ...span, by, ...mostExpensive(await whole()) } };
   const zone = config.timezone;
   const localized = [...localDays(span, zone).take(MAX_DAYS + 1)];
   const days = localized.map(({ day }) => day);
@@ -39,12 +44,22 @@ export async function spend({ stores, config }: AdminGateway, { query }: AdminRe
     const asked = kind === null ? "series" : "days=local";
     throw new AdminError("bad_request", `${asked} takes ${MAX_DAYS} days at most: ask for less, or for days in UTC.`);
   }
-  if (own === undefined) {
-    const sums = await sumsOfDays(stores.ledger, groups, localized);
-    return { body: { ...span, by, zone, days, rows: sums.map(sumFields) } };
-  }
-  const { sums, series } = dailySpend(await sumsOfDays(stores.ledger, [...groups, "day"], localized), days, own);
-  return { body: { ...span, by, zone, days, rows: sums.map(sumFields), series } };
+  const ofDays = { ...span, by, zone, days };
+  if (own === undefined)
+    return { body: { ...ofDays, ...mostExpensive(await sumsOfDays(ledger, groups, localized, limit)) } };
+  const { sums, series } = dailySpend(await sumsOfDays(ledger, [...groups, "day"], localized, limit), days, own);
+  if (sums.length <= MAX_ROWS) return { body: { ...ofDays, ...mostExpensive(sums), series } };
+  // Of a day with more groups the cheapest are missing here, so sums over all days and of all groups are queries of their own.
+  const total = dailySpend(await sumsOfDays(ledger, ["day"], localized), days, 0);
+  return { body: { ...ofDays, ...mostExpensive(await whole()), series: total.series } };
+}
+
+/** Returns the rows of the answer, in their order: only the most expensive if there are more than it may have. */
+function mostExpensive(sums: readonly LedgerSum[]): { rows: object[]; more?: true } {
+  if (sums.length <= MAX_ROWS) return { rows: sums.map(sumFields) };
+  const ranked = sums.toSorted((one, other) => other.cost - one.cost || other.requests - one.requests);
+  const kept = new Set(ranked.slice(0, MAX_ROWS));
+  return { rows: sums.filter((sum) => kept.has(sum)).map(sumFields), more: true };
 }
 
 /**

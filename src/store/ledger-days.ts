@@ -22,21 +22,23 @@ export function* localDays({ since, until }: Required<LedgerSpan>, zone: string)
 /**
  * Returns the sums of consecutive local days, with the day in the group if the query has it. Stored sums are of UTC days: where
  * local days are others, each is a query.
+ * @param limit only the most expensive sums, so many for each day on average
  */
 export async function sumsOfDays(
   ledger: Pick<Ledger, "sums">,
   by: LedgerQuery["by"],
   days: readonly LocalDay[],
+  limit?: number,
 ): Promise<LedgerSum[]> {
   const [first, last] = [days[0], days.at(-1)];
   if (first && last && by.includes("day") && days.every(isOfUtcDay))
-    return ledger.sums({ since: first.since, until: last.until, by });
+    return ledger.sums({ since: first.since, until: last.until, by, ...(limit && { limit: limit * days.length }) });
   const others = by.filter((each) => each !== "day");
   const at = by.indexOf("day");
   const sums: LedgerSum[] = [];
   // Without groups, a day without requests has a sum too.
   for (const { day, since, until } of days)
-    for (const sum of await ledger.sums({ since, until, by: others }))
+    for (const sum of await ledger.sums({ since, until, by: others, ...(limit && { limit }) }))
       if (sum.requests > 0) sums.push({ ...sum, group: sum.group.toSpliced(at, 0, day) });
   return sums;
 }

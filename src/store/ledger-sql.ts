@@ -35,23 +35,32 @@ const GROUPS: Record<LedgerGroup, string> = {
 const HOLDER_GROUPS: readonly LedgerGroup[] = ["group", "tag"];
 
 /** Returns the query for sums; `sumBounds` returns its values. */
-export function sumsSql(query: LedgerQuery, { tags, preaggregates }: LedgerDialect): string {
-  const { by } = query;
-  const parts = sumParts(preaggregates ? leadingColumns(by) : undefined);
-  const byDay = by.indexOf("day");
+export function sumsSql(query: LedgerQuery, dialect: LedgerDialect): string {
+  const { by, limit } = query;
   const names = by.map((_, at) => `g${at}`);
   // Total, and the same in both stores: texts are compared by their bytes.
-  const order = `order by ${[...(byDay < 0 ? [] : [`g${byDay}`]), "cost desc", "requests desc", ...names].join(", ")}`;
+  const byCost = ["cost desc", "requests desc", ...names];
+  const byDay = by.indexOf("day");
+  const order = (byDay < 0 ? byCost : [`g${byDay}`, ...byCost]).join(", ");
+  const sums = groupedSumsSql(query, dialect);
+  if (limit === undefined) return `${sums} order by ${order}`;
+  return `select * from (${sums} order by ${byCost.join(", ")} limit ${limit}) as dearest order by ${order}`;
+}
+
+/** Returns the query for sums in any order. */
+function groupedSumsSql({ by }: LedgerQuery, { tags, preaggregates }: LedgerDialect): string {
+  const parts = sumParts(preaggregates ? leadingColumns(by) : undefined);
+  const names = by.map((_, at) => `g${at}`);
   const own = by.flatMap((group, at) => (HOLDER_GROUPS.includes(group) ? [] : [`${GROUPS[group]} as g${at}`]));
   const namesOf = (all: readonly string[]) => all.map((column) => column.split(" as ")[1]);
   const grouped = (by: readonly unknown[]) => (by.length > 0 ? `group by ${by.join(", ")}` : "");
   if (own.length === by.length)
-    return `select ${[...own, AGGREGATES].join(", ")} from (${parts}) as part ${grouped(namesOf(own))} ${order}`;
+    return `select ${[...own, AGGREGATES].join(", ")} from (${parts}) as part ${grouped(namesOf(own))}`;
   // Summed by holder first: there are few holders, and a lookup for each part would cost more than the sum.
   const byHolder = `select ${[...own, "holder", AGGREGATES].join(", ")} from (${parts}) as part ${grouped([...namesOf(own), "holder"])}`;
   const columns = by.map((group, at) => (HOLDER_GROUPS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
   return `select ${[...columns, AGGREGATES].join(", ")} from (${byHolder}) as by_holder join usage_holder as h on h.number = holder
-    ${by.includes("tag") ? tags : ""} ${grouped(names)} ${order}`;
+    ${by.includes("tag") ? tags : ""} ${grouped(names)}`;
 }
 
 /**

@@ -106,6 +106,8 @@ export interface LedgerRows extends LedgerSpan {
 
 export interface LedgerQuery extends LedgerSpan {
   by: readonly LedgerGroup[];
+  /** Only so many sums: the most expensive. */
+  limit?: number;
 }
 
 export interface LedgerSum {

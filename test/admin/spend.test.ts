@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import t from "tap";
-import { spend } from "../../src/admin/spend.ts";
+import { MAX_ROWS, spend } from "../../src/admin/spend.ts";
 import { openStores } from "../../src/store/open.ts";
 import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
@@ -41,4 +41,30 @@ t.test("days are UTC's, or those of the file's timezone", async (t) => {
     await t.rejects(ask(`&by=model&series=${wrong}`), { message: /series takes 1 to 20/ }, wrong);
   for (const wrong of ["by=day&series=2", "by=model,day&series=2", "by=day&days=local&series=2"])
     await t.rejects(ask(`&${wrong}`), { message: /series has the days itself/ }, wrong);
+});
+
+t.test("more rows than an answer may have are the most expensive ones, and it says so", async (t) => {
+  const stores = openStores(join(folderFor(t), "gateway.db"), [], () => {});
+  t.teardown(() => stores.close());
+  const noon = Date.UTC(2026, 10, 19, 12);
+  stores.ledger.append(plainEntry(noon, { model: "cheap", cost: 1 }));
+  for (let n = 0; n < MAX_ROWS; n++) stores.ledger.append(plainEntry(noon + 86_400_000, { model: `m${n}`, cost: 2 }));
+  const ask = async (more: string) => {
+    const query = new URLSearchParams(`since=${noon}&until=${noon + 2 * 86_400_000}${more}`);
+    const subject = { stores, config: { timezone: "Asia/Kolkata" } } as unknown as Parameters<typeof spend>[0];
+    const { body } = await spend(subject, { query } as unknown as Parameters<typeof spend>[1]);
+    return body as { rows: { group: string[] }[]; more?: boolean; series?: object[] };
+  };
+  for (const query of ["&by=model", "&by=model,day", "&by=model,day&days=local", "&by=model&series=2"]) {
+    const { rows, more, series } = await ask(query);
+    t.equal(rows.length, MAX_ROWS, query);
+    t.notOk(
+      rows.some(({ group }) => group[0] === "cheap"),
+      "the cheapest is left out, also where its day is the first",
+    );
+    t.equal(more, true, query);
+    if (series) t.same(series, [{ costs: [1, 2 * MAX_ROWS, 0] }], "the total of each day has all");
+  }
+  const { rows, more } = await ask("&by=day");
+  t.same([rows.length, more], [2, undefined]);
 });

@@ -59,6 +59,15 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
       ],
       "days in their order",
     );
+    t.same(
+      (await ledger.sums({ by: ["key", "day"], limit: 1 })).map(({ group }) => group),
+      [["k2", "2026-11-21"]],
+      "limited to the most expensive, of whatever day",
+    );
+    t.same(
+      (await ledger.sums({ by: ["group", "day", "key"], limit: 9 })).map(({ group }) => group[2]),
+      ["k1", "k2"],
+    );
   });
 
   t.test("what budgets assume of rows without a cost is added up beside the costs, once", async (t) => {
