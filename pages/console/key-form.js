@@ -6,6 +6,7 @@ import { fieldsOf } from "./key-fields.js";
 import { LIMITS, wordsOf } from "./limits.js";
 
 const DAY = 86_400_000;
+const CONFLICT = 409;
 
 export function KeyForm({ of, close, done }) {
   const [error, setError] = useState();
@@ -21,11 +22,16 @@ export function KeyForm({ of, close, done }) {
       const answer =
         of.id === undefined
           ? await change("POST", "/api/keys", fieldsOf(texts))
-          : await change("PATCH", `/api/keys/${of.id}`, fieldsOf(texts, Object.fromEntries(opened)));
+          : await change("PATCH", `/api/keys/${of.id}`, {
+              ...fieldsOf(texts, Object.fromEntries(opened)),
+              version: of.version,
+            });
       close();
       done(answer);
     } catch (thrown) {
       setError(thrown);
+      // Somebody else may have changed it: the list then shows what it is now.
+      if (thrown.status === CONFLICT) done();
     }
   };
   const date = of.expires ? new Date(of.expires).toISOString().slice(0, 10) : "";

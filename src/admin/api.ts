@@ -119,7 +119,7 @@ export const ROUTES: readonly AdminRoute[] = [
   }),
   route("GET", "keys/{id}", "One key, by its id or name.", keys.show, { responseFields: ["key"] }),
   route("PATCH", "keys/{id}", "Changes a key; null removes a field.", keys.edit, {
-    ...{ body: keys.KeyFieldsSchema, responseFields: ["key"] },
+    ...{ body: keys.KeyEditSchema, responseFields: ["key"] },
   }),
   route("DELETE", "keys/{id}", "Revokes a key for good.", keys.revoke, { status: 204 }),
   route("POST", "keys/{id}/rotate", "Replaces a key; the new secret is shown once.", keys.rotate, {

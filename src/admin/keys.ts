@@ -6,6 +6,7 @@ import type { Limits } from "../core/limit-kinds.ts";
 import { limitsProblem } from "../marketplace/budgets.ts";
 import { editDetail } from "../store/audit.ts";
 import { groupTotals } from "../store/group-totals.ts";
+import { keyVersion } from "../store/key-rows.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
 import { formatOwnLimits, mergeLimits } from "../text/key-limits.ts";
 import { unknownModelMessage } from "../text/key-models.ts";
@@ -31,6 +32,9 @@ export const KeyFieldsSchema = z.strictObject({
   concurrency: z.union([z.string(), z.int()]).nullish(),
   budget: z.union([z.string(), z.array(z.string())]).nullish(),
 });
+
+/** An edit, and the `version` of the key on which it is based. */
+export const KeyEditSchema = KeyFieldsSchema.extend({ version: z.string().optional() });
 
 /** How long the old key stays valid. */
 export const RotationSchema = z.strictObject({ overlap: z.string().default("24h") });
@@ -80,8 +84,9 @@ function checkUsable(
  * Returns what is shown of a key: never its hash; its limits in the form of gateway.yaml, and for a key of gateway.yaml also what
  * that says.
  */
-function toShownKey({ hash: _, limits, ...record }: KeyRecord, { limits: table, written }: AdminGateway["config"]) {
-  if (record.source === "store") return { ...record, ...(limits && formatOwnLimits(limits)) };
+function toShownKey(key: KeyRecord, { limits: table, written }: AdminGateway["config"]) {
+  const { hash: _, limits, ...record } = key;
+  if (key.source === "store") return { ...record, ...(limits && formatOwnLimits(limits)), version: keyVersion(key) };
   const own = table.keys?.get(record.id) ?? {};
   return { ...record, ...formatOwnLimits(own), written: written.keys.get(record.id) ?? {} };
 }
@@ -163,13 +168,16 @@ async function changeKey<T>(
 export const edit: AdminHandler = async (gateway, request) => {
   const before = await findKey(gateway, request.names[0] ?? "");
   const { limits, models } = before;
-  const fields = parseKeyFields(request.body, gateway.config, before);
+  const { version, ...body } = parseBody(KeyEditSchema, request.body);
+  const fields = parseKeyFields(body, gateway.config, before);
   if (fields.limits || fields.models !== undefined) {
     const now = fields.limits === undefined ? limits : fields.limits;
     const may = fields.models === undefined ? models : fields.models;
     await checkEnforceable(gateway, { ...(now && { limits: now }), ...(may && { models: may }) });
   }
-  const act = (id: string) => gateway.stores.keys.edit(id, fields);
+  // Limits that the request does not set were read above: they would undo a change of another request since then.
+  const based = version ?? (fields.limits ? keyVersion(before) : undefined);
+  const act = (id: string) => gateway.stores.keys.edit(id, fields, based);
   const { result, audit } = await changeKey(gateway, request, "keys.edit", act, editDetail(before, fields));
   return { body: { key: toShownKey(result, gateway.config) }, audit };
 };

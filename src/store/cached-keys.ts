@@ -10,6 +10,7 @@ import {
   isEditable,
   type KeyColumns,
   keyColumns,
+  keyVersion,
   StoredKey,
   successorOf,
 } from "./key-rows.ts";
@@ -106,8 +107,12 @@ export abstract class CachedKeys extends Keys {
     });
   }
 
-  override edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
-    return this.changeKey(idOrName, (found) => (isEditable(found, edit) ? keyColumns(edit) : undefined));
+  override edit(idOrName: string, edit: KeyEdit, version?: string): Promise<KeyRecord | undefined> {
+    return this.changeKey(idOrName, (found) => {
+      if (!isEditable(found, edit)) return undefined;
+      if (version !== undefined && version !== keyVersion(found)) throw changedMeanwhile(found.name);
+      return keyColumns(edit);
+    });
   }
 
   override async rotate(
@@ -294,6 +299,14 @@ export const nameTaken = (name: string): GatewayError =>
     param: "name",
     message: `There is a key named ${name} already, or with that id.`,
     hint: "Choose another name, or revoke that key first.",
+  });
+
+const changedMeanwhile = (name: string): GatewayError =>
+  new GatewayError("invalid_field", {
+    status: 409,
+    param: "version",
+    message: `The key ${name} was changed by somebody else meanwhile.`,
+    hint: "Load it again, and repeat the change.",
   });
 
 /** The error while keys cannot be verified. */

@@ -45,6 +45,13 @@ export function keyColumns(edit: KeyEdit): KeyColumns {
   return Object.fromEntries(given.map((field) => [field, toCell(edit[field])]));
 }
 
+/** Returns a text that is another one after each change of the fields that an operator sets. */
+export const keyVersion = (record: KeyRecord): string =>
+  hash("sha256", JSON.stringify(keyColumns(record))).slice(0, VERSION_LENGTH);
+
+/** Hexadecimal digits: versions are only compared with others of the same key. */
+const VERSION_LENGTH = 16;
+
 /** Creates a key, with the columns of its row. */
 export function newKey(wanted: NewKey): { key: string; columns: KeyColumns } {
   const { key, id } = generateKey();

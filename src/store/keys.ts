@@ -115,8 +115,12 @@ export abstract class Keys {
   abstract list(): Promise<KeyRecord[]>;
   /** Undefined if there is no such key. */
   abstract show(idOrName: string): Promise<KeyRecord | undefined>;
-  /** Undefined if there is no such key in the store, or if it is revoked, except for its name, owner, group and tags. */
-  abstract edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined>;
+  /**
+   * Undefined if there is no such key in the store, or if it is revoked, except for its name, owner, group and tags.
+   * @param version of the fields on which the edit is based, as `keyVersion` returns it
+   * @throws GatewayError 409 if they are others now
+   */
+  abstract edit(idOrName: string, edit: KeyEdit, version?: string): Promise<KeyRecord | undefined>;
   /**
    * Creates a new key with the same id, name and scope; undefined if there is no such key in the store.
    * @param overlap milliseconds for which the old key works too; keys of earlier rotations stop working

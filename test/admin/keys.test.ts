@@ -112,6 +112,34 @@ models: { echo: { targets: [demo:echo] }, unpriced: { targets: [up:x] } }
   t.equal((await ask("PATCH", "/api/keys/ci", { body: { rpm: 5 } })).status, 200);
 });
 
+t.test(
+  "of two changes that are based on the same version of a key the second is refused, and changes nothing",
+  async (t) => {
+    const { ask, gateway } = await startAdmin(t);
+    const made = (await ask("POST", "/api/keys", { body: { name: "ci", models: ["echo"] } })).body.key;
+    const change = (body: object) => ask("PATCH", "/api/keys/ci", { body });
+    t.equal((await change({ models: ["echo", "slow"], version: made.version })).status, 200);
+    const late = await change({ models: ["slow"], version: made.version });
+    t.equal(late.status, 409);
+    t.match(late.body.error, { code: "conflict", message: /ci was changed by somebody else.* Load it again/ });
+    const { key } = (await ask("GET", "/api/keys/ci")).body;
+    t.same(key.models, ["echo", "slow"]);
+    t.equal((await change({ models: ["slow"], version: key.version })).status, 200);
+    t.equal((await change({ models: ["echo"] })).status, 200, "without a version nothing is compared");
+    const { keys } = gateway.stores;
+    const { show } = keys;
+    Object.assign(keys, {
+      show: async (name: string) => {
+        const before = await show.call(keys, name);
+        await keys.edit(name, { limits: { concurrency: 5 } });
+        return before;
+      },
+    });
+    t.equal((await change({ rpm: 5 })).status, 409, "a limit that another request has set meanwhile is not lost");
+    t.match((await show.call(keys, "ci"))?.limits, { concurrency: 5 });
+  },
+);
+
 t.test("a store that fails is a 503 with the reason, not a conflict", async (t) => {
   const { ask, gateway, log } = await startAdmin(t);
   const { id } = (await ask("POST", "/api/keys", { body: { name: "ci" } })).body.key;

@@ -112,6 +112,30 @@ t.test(
   },
 );
 
+t.test("a key that somebody else has changed since its form was opened is not overwritten", options, async (t) => {
+  const gateway = await startConsole(t, YAML);
+  const { keys } = gateway.gateway.stores;
+  await keys.create({ name: "shared", models: ["echo"] });
+  // Browsers log a refused change as an error.
+  const page = await consolePage(t, gateway, "/keys", true);
+  const open = () => page.getByRole("button", { name: "Change shared" }).click();
+  const save = async (paths: string) => {
+    await page.getByLabel("Paths").fill(paths);
+    await page.getByRole("button", { name: "Save" }).click();
+  };
+  await open();
+  await keys.edit("shared", { owner: "ann" });
+  await save("/v1/*");
+  await page.getByRole("alert").getByText("changed by somebody else").waitFor();
+  t.match(await keys.show("shared"), { owner: "ann", paths: undefined });
+  await page.getByRole("button", { name: "Not now" }).click();
+  await open();
+  t.equal(await page.getByLabel("Owner").inputValue(), "ann", "what it is now");
+  await save("/v1/*");
+  await page.getByRole("form").waitFor({ state: "detached" });
+  t.match(await keys.show("shared"), { owner: "ann", paths: ["/v1/*"] });
+});
+
 t.test("a group is switched off with its keys, and on again", options, async (t) => {
   const gateway = await startConsole(t, YAML);
   const { keys } = gateway.gateway.stores;

@@ -2,8 +2,8 @@ import { hash } from "node:crypto";
 import type { Test } from "tap";
 import type { CachedKeys } from "../../src/store/cached-keys.ts";
 import { generateKey, isValidKey } from "../../src/store/key-format.ts";
-import type { FileKey } from "../../src/store/key-rows.ts";
-import type { IssuedKey, KeyChange } from "../../src/store/keys.ts";
+import { type FileKey, keyVersion } from "../../src/store/key-rows.ts";
+import type { IssuedKey, KeyChange, KeyRecord } from "../../src/store/keys.ts";
 import { until } from "./until.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
@@ -137,6 +137,13 @@ export function keysContract(t: Test, open: (t: Test) => KeyStore | Promise<KeyS
     await t.rejects(keys.edit("two", { name: "three" }), { code: "invalid_field", status: 409 });
     await t.rejects(keys.edit("two", { name: "\n" }), { code: "invalid_field", param: "name", status: 400 });
     t.match(await keys.edit("two", { name: "two" }), { name: "two" }, "its own name is not a conflict");
+    const read = keyVersion((await keys.show("two")) as KeyRecord);
+    await keys.disable("two");
+    await keys.enable("two");
+    t.match(await keys.edit("two", { owner: "me" }, read), { owner: "me" }, "based on the fields as they are");
+    await t.rejects(keys.edit("two", { owner: "you" }, read), { status: 409, message: /changed by somebody else/ });
+    t.match(await keys.show("two"), { owner: "me" });
+    await keys.edit("two", { owner: null });
     await keys.revoke("two");
     t.equal(
       await keys.edit(record.id, { owner: "x", models: ["x"] }),
