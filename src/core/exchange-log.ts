@@ -3,12 +3,16 @@ import type { Exchange } from "./exchange.ts";
 import type { Log } from "./log.ts";
 import { Marketplace } from "./marketplace.ts";
 import type { Redactor } from "./redactor.ts";
+import { takeRefusalLine } from "./refusal-lines.ts";
 import { shorten } from "./shorten.ts";
 
 /** Fields of an exchange's line that gateway.yaml may add. */
 export const LOG_FIELDS = ["owner", "group", "tags", "operation", "cost_usd", "user_agent"] as const;
 
 export type LogField = (typeof LOG_FIELDS)[number];
+
+/** Codes of requests without a right key, which anybody may send. */
+const KEY_ERRORS: ReadonlySet<string> = new Set(["missing_api_key", "invalid_api_key", "too_many_wrong_keys"]);
 
 /** Number of responses since the start whose usage could not be read. */
 let unreadUsages = 0;
@@ -31,12 +35,14 @@ export interface ExchangeLogParts {
 }
 
 /**
- * Writes one log line for each exchange, however it ended; a warning when the fault was not the client's.
+ * Writes one log line for each exchange, however it ended, except in a flood of wrong keys; a warning when the fault was not the
+ * client's.
  * @param failed what a plugin's `done` threw
  */
 export function logExchange(exchange: Exchange, parts: ExchangeLogParts, failed: GatewayError | undefined): void {
   const { log, redactor, logFields } = parts;
   const { error, caller, model, attempts, answerer, charge } = exchange;
+  if (error && KEY_ERRORS.has(error.code) && !takeRefusalLine(log)) return;
   // As recorded in the ledger: estimated, where the provider reported none.
   const usage = charge?.usage ?? exchange.usage;
   const last = attempts.at(-1);

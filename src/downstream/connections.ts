@@ -88,8 +88,8 @@ export class Connections {
     }
   }
 
-  /** Registers a new connection, and closes it if its address has too many. */
-  accept(socket: Socket): void {
+  /** Registers a new connection. Returns false if its address has too many. */
+  accept(socket: Socket): boolean {
     // Node removes its own listener before it emits `upgrade`, `connect` and `clientError`, and an unhandled error ends the
     // process.
     socket.on("error", ignore);
@@ -101,8 +101,8 @@ export class Connections {
     this.bySocket.set(socket, new ClientConnection(socket, address, proxy));
     this.open.add(socket);
     socket.once("close", () => this.open.delete(socket));
-    if (proxy || address === "" || (trust.empty && LOOPBACK.test(address))) return;
-    if (this.count(addressLimitKey(address), socket) > perAddress) socket.destroy();
+    if (proxy || address === "" || (trust.empty && LOOPBACK.test(address))) return true;
+    return this.count(addressLimitKey(address), socket) <= perAddress;
   }
 
   get(socket: Socket): ClientConnection {

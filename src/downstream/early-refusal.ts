@@ -1,6 +1,7 @@
 import type { GatewayError } from "../core/errors.ts";
 import type { ServerResponse } from "../core/node-http.ts";
 import type { Redactor } from "../core/redactor.ts";
+import { takeRefusalLine } from "../core/refusal-lines.ts";
 import type { Generation } from "../generation.ts";
 import { Query } from "../wire/query.ts";
 import { containsKey } from "./guard.ts";
@@ -29,7 +30,8 @@ export function refuseEarly(
   sendErrorResponse(request, response, paths.dialect(path, request.headerList), error, id, extra);
   const { status, code } = error;
   // Load shedding logs a summary: a line for each refusal would add load.
-  if (code !== "overloaded") log.info(earlyFields(request, { ...known, status, error: { code } }, redactor), "refused");
+  if (code !== "overloaded" && takeRefusalLine(log))
+    log.info(earlyFields(request, { ...known, status, error: { code } }, redactor), "refused");
 }
 
 /** Returns the log fields for a request that never became an exchange; the path is left out if it contains a key. */

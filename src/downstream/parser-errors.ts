@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { GatewayError } from "../core/errors.ts";
 import { newId } from "../core/id.ts";
 import { type ServerResponse, STATUS_CODES } from "../core/node-http.ts";
+import { takeRefusalLine } from "../core/refusal-lines.ts";
 import type { Generation } from "../generation.ts";
 import { HTTP2_MESSAGE, HTTP2_PREFACE, http2Refusal } from "../wire/http2-refusal.ts";
 import type { ClientConnection } from "./connections.ts";
@@ -72,7 +73,8 @@ function refuseHead(
   const speaksHttp2 = error.code === HTTP2_PREFACE && !lastResponse;
   socket.end(speaksHttp2 ? http2Refusal() : `${head.join("\r\n")}\r\n\r\n${body}`);
   socket.destroySoon();
-  log.info({ id, address, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
+  if (takeRefusalLine(log))
+    log.info({ id, address, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
   onRefused(refusal.code);
 }
 

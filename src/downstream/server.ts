@@ -5,6 +5,7 @@ import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Networks } from "../core/networks.ts";
 import { createServer, type ServerResponse } from "../core/node-http.ts";
+import { takeRefusalLine } from "../core/refusal-lines.ts";
 import type { Generation } from "../generation.ts";
 import { runPassthrough } from "../pass.ts";
 import { runExchange } from "../pipeline.ts";
@@ -107,7 +108,7 @@ export class Downstream {
     );
     this.server.on("connection", (socket: Socket) => {
       if (this.stop.hasBegun) this.stop.onConnection();
-      this.connections.accept(socket);
+      if (!this.connections.accept(socket)) this.refuseConnection(socket, "too_many_connections");
     });
     this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.onClientError(error, socket));
     this.server.on("connect", (_request: ServerRequest, socket: Socket) =>
@@ -189,10 +190,16 @@ export class Downstream {
       connection.lastResponse = response;
       this.serve(arrival);
     } else if (!connection.enqueue(response, () => this.serve(arrival)) && !socket.destroyed) {
-      this.current().log.info({ address: connection.address, error: { code: "too_many_pipelined" } }, "refused");
-      this.onRefused("too_many_pipelined");
-      socket.destroy();
+      this.refuseConnection(socket, "too_many_pipelined");
     }
+  }
+
+  /** Closes a connection without a response. */
+  private refuseConnection(socket: Socket, code: string): void {
+    const { log } = this.current();
+    if (takeRefusalLine(log)) log.info({ address: this.connections.get(socket).address, error: { code } }, "refused");
+    this.onRefused(code);
+    socket.destroy();
   }
 
   private serve(arrival: RequestArrival): void {
@@ -253,7 +260,8 @@ export class Downstream {
     if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
     if (preflight) {
       cors?.answerPreflight(headers, response, id);
-      log.info(earlyFields(request, { ...known, status: response.statusCode }, redactor), "preflight");
+      if (takeRefusalLine(log))
+        log.info(earlyFields(request, { ...known, status: response.statusCode }, redactor), "preflight");
       this.onPreflight();
       return true;
     }

@@ -36,7 +36,7 @@ const histogram = (labels: readonly string[], help: string, buckets: readonly nu
 /** Reasons for which a request may be refused before it becomes an exchange. */
 const EARLY_REFUSALS = [
   ...Object.entries(REFUSALS).flatMap(([code, { step }]) => (step === "head" || step === "path" ? [code] : [])),
-  ...["conflicting_api_keys", "invalid_field", "too_many_pipelined", "wrong_admin_token"],
+  ...["conflicting_api_keys", "invalid_field", "too_many_connections", "too_many_pipelined", "wrong_admin_token"],
 ];
 
 /** All metrics that the gateway defines itself. */
@@ -199,7 +199,7 @@ export const LABELS: Readonly<Record<string, string>> = {
   type: "`in` (cached and written ones included), `out` (reasoning included), `cache_read`, `cache_write`, `reasoning`",
   key: "the key's name; the first 200 have a label of their own, further ones are `other`",
   reason:
-    "of an attempt: the provider's status, or the error code if there was none; of a refusal: its code (docs/errors.md), or `too_many_pipelined`, which closes the connection without a response",
+    "of an attempt: the provider's status, or the error code if there was none; of a refusal: its code (docs/errors.md), or `too_many_pipelined` or `too_many_connections` (`connections: { per_address }`), which close the connection without a response",
   from: "a target",
   to: "a target",
   kind: "of limits `rpm`, `tpm`, `concurrency`, `budget`, `memory` (request bodies) or `overload`; of a provider's own `requests` or `tokens`",

@@ -191,3 +191,16 @@ t.test("secrets among a plugin's options are masked in what a plugin has thrown,
   t.match(error.cause, "refused: $OPTION");
   t.notMatch(error.cause, "secret");
 });
+
+t.test("a flood of wrong keys does not write a line for each, and other refusals still have theirs", async (t) => {
+  const log = new MemoryLog();
+  const refuse = (code: "invalid_api_key" | "key_not_allowed") => {
+    const one = exchange();
+    one.error = new GatewayError(code);
+    logExchange(one, { log, redactor: new Redactor([]), maskOptions, logFields: [] }, undefined);
+  };
+  for (let n = 0; n < 1200; n++) refuse("invalid_api_key");
+  t.equal(log.lines.length, 1000);
+  refuse("key_not_allowed");
+  t.match(log.lines.at(-1), { fields: { error: { code: "key_not_allowed" } } });
+});

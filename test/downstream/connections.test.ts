@@ -117,6 +117,8 @@ t.test("the connections of an address are limited, those of a trusted proxy are 
   const running = await startGateway(t, MODELS);
   const trust = new Networks(["127.0.0.2"]);
   const downstream = new Downstream(() => running.gateway.generation, { keepAlive: 0, head: 0, perAddress: 2, trust });
+  const counted: string[] = [];
+  downstream.onRefused = (code) => counted.push(code);
   t.teardown(() => downstream.close({ drain: 0 }));
   const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
   const greet = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -127,6 +129,9 @@ t.test("the connections of an address are limited, those of a trusted proxy are 
   const third = talk(t, port, greet);
   await until(() => third.closed, "the third connection to close");
   t.equal(third.text, "");
+  const refused = { address: "127.0.0.1", error: { code: "too_many_connections" } };
+  t.match(running.log.lines.at(-1), { message: "refused", fields: refused });
+  t.same(counted, ["too_many_connections"]);
   const other = talk(t, port, greet, "127.0.0.3");
   await until(() => answers(other) === 1, "another address");
 });
