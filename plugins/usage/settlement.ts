@@ -232,8 +232,11 @@ function isAbandoned({ outcome, operation, body, attempts }: DoneExchange): bool
   return sent && status < 300 && error?.code.startsWith("upstream_") !== true;
 }
 
-/** Errors of answers that broke off, or were given up as there was no room to buffer them. */
-const BREAKS: ReadonlySet<string> = new Set(["upstream_truncated", "upstream_timeout", "overloaded"]);
+/** Errors of answers that broke off, or were given up: there was no room to buffer them, or a plugin has failed. */
+const BREAKS: ReadonlySet<string> = new Set([
+  ...["upstream_truncated", "upstream_timeout", "overloaded"],
+  ...["plugin_failed", "plugin_timeout"],
+]);
 
 /** Reports whether a successful answer broke off: its provider has done the work, and bills it. */
 const hasBrokenOff = ({ error, operation, attempts }: DoneExchange): boolean =>

@@ -975,3 +975,36 @@ t.test("while the ledger is unavailable, a request to it is a 503 that says so",
     });
   }
 });
+
+t.test("an answer that a plugin's fault keeps from the client is estimated, as its provider bills it", async (t) => {
+  const body = JSON.stringify({ id: "c", choices: [], usage: USAGE });
+  const upstream = await httpUpstream((request, reply) => {
+    const streams = request.body.includes('"stream":true');
+    reply.writeHead(200, { "content-type": streams ? "text/event-stream" : "application/json" });
+    reply.write(streams ? 'data: {"id":"c","choices":[{"index":0,"delta":{"content":"a"}}]}\n\n' : body.slice(0, 9));
+  });
+  t.teardown(() => upstream.close());
+  const faulty = "export default class { response() { throw new Error('broken') } }";
+  for (const chain of ["sse, auth, faulty, models, rewrite, usage", "sse, auth, models, rewrite, usage, faulty"])
+    for (const cut of ["estimate", "absorb"]) {
+      const plugins = `plugins: { faulty: { from: ./faulty.ts }, usage: { cut: ${cut} } }\nchains: { llm: [${chain}] }\n`;
+      const yaml = `${YAML(upstream.origin.origin)}${plugins}`;
+      const { url, gateway } = await startGateway(t, yaml, { "faulty.ts": faulty });
+      for (const stream of [false, true]) {
+        const messages = [{ role: "user", content: "word ".repeat(1000) }];
+        const response = await fetch(`${url}/v1/chat/completions`, {
+          method: "POST",
+          headers: asking(),
+          body: JSON.stringify({ model: "m", stream, messages }),
+        });
+        t.match(await response.text(), "plugin_failed");
+        await gateway.stores.ledger.flush();
+        const [entry] = await gateway.stores.ledger.recent(1);
+        const name = `${chain}, ${cut}, ${stream}`;
+        if (cut === "absorb") t.match(entry, { outcome: "failed", source: "absorbed", cost: 0 }, name);
+        else t.match(entry, { outcome: "failed", source: "estimated" }, name);
+        const tokens = entry?.usage?.in.total ?? 0;
+        if (cut === "estimate") t.ok(tokens > 900 && tokens < 1300, `${tokens} tokens`);
+      }
+    }
+});
