@@ -39,7 +39,8 @@ function knock(admission: Admission, id: string): Guest {
   return guest;
 }
 
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+/** What is settled has told so, and no timer has run meanwhile. */
+const settled = () => new Promise<void>((resolve) => process.nextTick(resolve));
 const states = async (guests: readonly Guest[]) => {
   await settled();
   return guests.map(({ state }) => state);

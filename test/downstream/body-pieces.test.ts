@@ -6,8 +6,11 @@ import type { BodyLimits } from "../../src/downstream/body.ts";
 import { BodyPieces } from "../../src/downstream/body-pieces.ts";
 import { until } from "../support/until.ts";
 
-/** The pieces of a request, of 100 bytes unless told, and the connection that brings them. */
-async function asked(t: Test, limits: Partial<BodyLimits> = {}, framing = "content-length: 100") {
+/**
+ * The pieces of a request, of 100 bytes unless told, and the connection that brings them.
+ * @param first what comes together with the head
+ */
+async function asked(t: Test, limits: Partial<BodyLimits> = {}, framing = "content-length: 100", first = "") {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {});
@@ -16,7 +19,7 @@ async function asked(t: Test, limits: Partial<BodyLimits> = {}, framing = "conte
     server.closeAllConnections();
     server.close();
   });
-  socket.write(`POST / HTTP/1.1\r\nhost: a\r\n${framing}\r\n\r\n`);
+  socket.write(`POST / HTTP/1.1\r\nhost: a\r\n${framing}\r\n\r\n${first}`);
   const [request] = (await once(server, "request")) as [IncomingMessage];
   return { socket, request, pieces: new BodyPieces(request, { maxBytes: 1000, idle: 0, ...limits }) };
 }
@@ -70,8 +73,7 @@ t.test("a client that disconnects, before or during a read, is reported as gone"
 t.test("silence, and a trickle, end the body", async (t) => {
   const silent = await asked(t, { idle: 30 });
   await t.rejects(silent.pieces.next(), { code: "body_timeout" });
-  const slow = await asked(t, { slowest: 1e6, patience: 30 });
-  slow.socket.write("a");
+  const slow = await asked(t, { slowest: 1e6, patience: 30 }, undefined, "a");
   t.equal((await slow.pieces.next())?.length, 1);
   await t.rejects(slow.pieces.next(), { code: "body_timeout", message: /too slowly/ });
 });

@@ -1,6 +1,8 @@
 import t, { type Test } from "tap";
+import type { Admission } from "../../src/core/admission.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { until } from "../support/until.ts";
 import { type FakeUpstream, httpUpstream, rawUpstream, type SeenRequest } from "../support/upstream.ts";
 
 const answering = async (t: Test, status: number, headers: Record<string, string> = {}) => {
@@ -69,12 +71,13 @@ t.test("a stream is one in whatever case its content type is", async (t) => {
 
 t.test("a suspended target is probed by one request, however long plugins wait before they send", async (t) => {
   let isProbed = false;
+  const fine = await answering(t, 200);
   const failing = await httpUpstream(async (_, reply) => {
-    if (isProbed) await new Promise((done) => setTimeout(done, 300));
+    // Two requests have been to both; the probe lasts until each of the others has reached a target.
+    if (isProbed) await until(() => failing.seen.length + fine.seen.length >= 4 + 30);
     reply.writeHead(500).end("{}");
   });
   t.teardown(() => failing.close());
-  const fine = await answering(t, 200);
   const running = await startGateway(
     t,
     `providers:
@@ -229,11 +232,17 @@ t.test("a response without a body has no length", async (t) => {
 });
 
 t.test("the ledger has an attempt's queue time, and the duration of a failed one", async (t) => {
-  const upstream = await httpUpstream((_, reply) =>
-    setTimeout(() => reply.writeHead(200, { "content-type": "application/json" }).end("{}"), 60),
-  );
+  const upstream = await httpUpstream(async (_, reply) => {
+    if (upstream.seen.length === 1) {
+      await until(() => queued() === 1, "the other request to wait");
+      await new Promise((done) => setTimeout(done, 60));
+    }
+    reply.writeHead(200, { "content-type": "application/json" }).end("{}");
+  });
   t.teardown(() => upstream.close());
   const running = await gateway(t, [upstream], ", concurrency: 1");
+  const admissions = Reflect.get(running.gateway.generation.upstreams.slots, "admissions") as Map<string, Admission>;
+  const queued = () => Reflect.get(admissions.values().next().value as Admission, "queued");
   for (const response of await Promise.all([chat(running), chat(running)])) await response.text();
   await running.gateway.stores.ledger.flush();
   const waits = (await running.gateway.stores.ledger.recent(2)).map(({ attempts }) => attempts[0]?.queue ?? 0);

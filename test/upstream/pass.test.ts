@@ -573,7 +573,8 @@ t.test("the idle timeout applies to either side", async (t) => {
   t.match(await ask(idle.port), { body: "12345", whole: false });
   t.same(idle.ends, ["upstream_timeout"]);
 
-  const total = await passing(t, (socket) => socket.write(half), { total: 60 });
+  // Time enough for the head to come.
+  const total = await passing(t, (socket) => socket.write(half), { total: 500 });
   t.match(await ask(total.port), { body: "12345", whole: false });
   t.same(total.ends, ["upstream_timeout"]);
 
@@ -598,15 +599,12 @@ t.test("the idle timeout applies to either side", async (t) => {
   const talk = await send(quiet.port, "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n12345");
   t.same([talk.statuses, quiet.ends], [[408], ["body_timeout"]]);
 
-  // The client stops reading.
-  const large = await passing(
-    t,
-    (socket) =>
-      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: 200000000\r\n\r\n`, () =>
-        socket.write(Buffer.alloc(200_000_000)),
-      ),
-    { idle: 150 },
-  );
+  // The client stops reading. The provider sends all at once, and the limit leaves time for what fills every buffer on the way.
+  const whole = Buffer.concat([
+    Buffer.from("HTTP/1.1 200 OK\r\ncontent-length: 200000000\r\n\r\n"),
+    Buffer.alloc(200_000_000),
+  ]);
+  const large = await passing(t, (socket) => socket.write(whole), { idle: 1000 });
   const reader = connect(large.port, "127.0.0.1", () => reader.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n"));
   reader.on("error", () => {}).pause();
   await until(() => large.ends.length === 1, "the idle limit");

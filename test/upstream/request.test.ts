@@ -156,11 +156,12 @@ t.test("each timeout ends the attempt and is named", async (t) => {
     const ticking = setInterval(() => socket.write("1\r\nx\r\n"), 5);
     socket.on("close", () => clearInterval(ticking));
   });
-  const timeouts = limits({ first_byte: 5000, idle: 5000, total: 60 });
+  // Time enough for the head to come.
+  const timeouts = limits({ first_byte: 5000, idle: 5000, total: 500 });
   const total = await endless.proxy.send(outgoing(endless.upstream.origin, { timeouts }), client());
   t.match((await whole(total)).error, {
     code: "upstream_timeout",
-    message: "The provider's answer was not complete after 60 ms.",
+    message: "The provider's answer was not complete after 500 ms.",
     cause: { code: "total_timeout" },
   });
   const waiting = silent.proxy.send(outgoing(upstream.origin, { timeouts: limits({ total: 30 }) }), client());
@@ -200,7 +201,8 @@ t.test("idle time while nobody reads is not the provider's", async (t) => {
     socket.write(`${CHUNKED}5\r\n12345\r\n`);
     more = () => socket.write("5\r\n67890\r\n");
   });
-  const answer = await proxy.send(outgoing(upstream.origin, { timeouts: limits({ idle: 40 }) }), client());
+  const idle = 400;
+  const answer = await proxy.send(outgoing(upstream.origin, { timeouts: limits({ idle }) }), client());
   const got: string[] = [];
   let error: GatewayError | undefined;
   answer.read({
@@ -213,11 +215,12 @@ t.test("idle time while nobody reads is not the provider's", async (t) => {
       error = thrown;
     },
   });
-  await new Promise((resolve) => setTimeout(resolve, 120));
+  await new Promise((resolve) => setTimeout(resolve, 1.5 * idle));
   t.same([got, error], [["12345"], undefined]);
   answer.resume();
   more();
-  await new Promise((resolve) => setTimeout(resolve, 120));
+  await until(() => got.length === 2, "the rest");
+  await new Promise((resolve) => setTimeout(resolve, 1.5 * idle));
   t.same(got, ["12345", "67890"]);
   t.equal(error, undefined);
   answer.resume();

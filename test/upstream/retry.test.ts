@@ -22,14 +22,15 @@ async function provider(t: Test, ...answers: (string | Script)[]) {
   return { upstream, seen };
 }
 
-/** A gateway with one model whose targets are these providers, in this order. */
+/** A gateway with one model whose targets are these providers, in this order. Settings are for all of them, or a provider's own. */
 function gateway(
   t: Test,
-  providers: readonly { upstream: { origin: URL } }[],
+  providers: readonly { upstream: { origin: URL }; own?: string }[],
   { more = "", provider = "", env = {} }: { more?: string; provider?: string; env?: Record<string, string> } = {},
 ): Promise<Running> {
   const lines = providers.map(
-    ({ upstream }, i) => `  p${i}: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat]${provider} }`,
+    ({ upstream, own = "" }, i) =>
+      `  p${i}: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat]${provider}${own} }`,
   );
   const targets = providers.map((_, i) => `{ to: "p${i}:m${i}", weight: ${10 ** (12 - 4 * i)} }`);
   return startGateway(
@@ -84,7 +85,8 @@ t.test("after the end of a request's time no other target is tried, nor held res
   t.equal((await chat(running)).status, 504);
   t.match(await attempts(running), { length: 1 });
   t.equal(unused.seen.length, 0);
-  const patient = await gateway(t, [hanging, unused], { provider: ", timeouts: { total: 3s, first_byte: 150ms }" });
+  const short = { ...hanging, own: ", timeouts: { total: 30s, first_byte: 150ms }" };
+  const patient = await gateway(t, [short, { ...unused, own: ", timeouts: { total: 30s }" }]);
   t.equal((await chat(patient)).status, 200, "in the rest of the time one is");
 });
 
@@ -115,16 +117,20 @@ t.test("a provider that hangs is put to rest once enough clients have disconnect
 });
 
 t.test("after a first-byte timeout another provider is tried once, never the same one", async (t) => {
-  const [silent, deaf, fine] = [await provider(t), await provider(t), await provider(t, ok)];
-  const limit = ", timeouts: { first_byte: 150ms }";
-  const saved = await gateway(t, [silent, fine], { provider: limit });
+  const own = ", timeouts: { first_byte: 150ms }";
+  const [silent, deaf] = [
+    { ...(await provider(t)), own },
+    { ...(await provider(t)), own },
+  ];
+  const fine = await provider(t, ok);
+  const saved = await gateway(t, [silent, fine]);
   t.equal((await chat(saved)).status, 200);
   t.match(await attempts(saved), [{ error: "upstream_timeout" }, { status: 200 }]);
-  const lost = await chat(await gateway(t, [silent, deaf, fine], { provider: limit }));
+  const lost = await chat(await gateway(t, [silent, deaf, fine]));
   t.same([lost.status, lost.headers.get("x-should-retry"), fine.seen.length], [504, "false", 1]);
   silent.seen.length = 0;
-  t.equal((await chat(await gateway(t, [silent], { provider: limit }))).status, 504);
-  const never = await gateway(t, [silent, fine], { provider: limit, more: "retry: { after_timeout: false }\n" });
+  t.equal((await chat(await gateway(t, [silent]))).status, 504);
+  const never = await gateway(t, [silent, fine], { more: "retry: { after_timeout: false }\n" });
   t.equal((await chat(never)).status, 504);
   t.same([silent.seen.length, fine.seen.length], [2, 1]);
 });
