@@ -44,8 +44,10 @@ export interface Setting<Members extends Fields = Fields> {
   readonly encodeMap?: Readonly<Record<string, string>>;
   /** Reports whether a value has no effect, like the default: it is not declared. */
   readonly hasNoEffect?: (value: unknown) => boolean;
+  /** Reports whether a model's vendor takes it; it is dropped for others, as many refuse what they do not know. Absent: all do. */
+  readonly takenIf?: (target: EncodeContext) => boolean;
   /** Reports whether a value has to be written, unlike the vendor's default. Absent: always. */
-  readonly writtenIf?: (value: never, conversation: Conversation) => boolean;
+  readonly writtenIf?: (value: never, conversation: Conversation, target: EncodeContext) => boolean;
   /** Replaces the default decoding by `type`. Undefined: no value that the vocabulary has. @param conversation what is decoded so far */
   readonly read?: (fields: Members, name: string, conversation: Conversation) => unknown;
   /** Replaces the default encoding. Undefined: nothing is written. */
@@ -207,9 +209,13 @@ function encodeValue(setting: AnySetting, value: unknown, conversation: Conversa
     context.drop(path, "The model takes no sampling settings");
     return undefined;
   }
+  if (setting.takenIf && !setting.takenIf(context)) {
+    context.drop(path, "The model's vendor is not known to take it");
+    return undefined;
+  }
   if (setting.maxLength !== undefined && Array.isArray(value) && value.length > setting.maxLength)
     context.refuse(path, `This provider accepts at most ${setting.maxLength}`);
-  if (setting.writtenIf && !setting.writtenIf(value as never, conversation)) return undefined;
+  if (setting.writtenIf && !setting.writtenIf(value as never, conversation, context)) return undefined;
   if (setting.write) return setting.write(value as never, conversation, context);
   if (setting.members)
     return dropUndefined(

@@ -24,6 +24,7 @@ import {
   writeSettings,
 } from "model-gateway/protocol";
 import { cacheBreakpoint, checkPrefill, errorResultText, isOpenaiModel, strictOf } from "../openai/request.encode.ts";
+import { NO_CACHE_MARKS } from "../openai/support.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
 import {
@@ -34,7 +35,7 @@ import {
   takesLateSystem,
   takesSearchOptions,
 } from "./support.models.ts";
-import { ANSWER_SETTINGS, CHAT_SETTINGS, NO_CACHE_MARKS } from "./support.ts";
+import { ANSWER_SETTINGS, CHAT_SETTINGS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 
 /** Encodes a Chat request. @throws GatewayError as `context.refuse` makes it. */

@@ -1,6 +1,4 @@
 import {
-  asObject,
-  type CacheMark,
   type Conversation,
   dropUndefined,
   type EncodeContext,
@@ -15,14 +13,16 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { isOpenaiModel, promptCacheOptions, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
+import { isOpenaiModel, UNENFORCED_SCHEMA } from "../openai/request.encode.ts";
 import {
+  CACHE_RETENTION,
+  cacheOptionsSetting,
   labelOf,
   readJsonSchemaFormat,
   SAMPLING_SETTINGS,
+  STORE,
   tierSetting,
   VERBOSITIES,
-  writeIfTaken,
 } from "../openai/support.ts";
 import { takesCacheKey, takesUser } from "./support.models.ts";
 import { REASONING_SETTINGS } from "./support.thinking.ts";
@@ -149,7 +149,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     type: "text",
     valueMap: VERBOSITIES,
     dropsUnknown: true,
-    write: writeIfTaken("verbosity", isOpenaiModel),
+    takenIf: isOpenaiModel,
   },
   {
     path: "parallel_tool_calls",
@@ -160,36 +160,11 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     // OpenAI refuses it without tools; true is the default, and not every server knows the member.
     writtenIf: (parallel: boolean, { tools }) => !parallel && tools.some(({ kind }) => kind !== "web_search"),
   },
-  {
-    path: "prompt_cache_key",
-    field: "cacheKey",
-    ...labelOf("cache_key"),
-    write: writeIfTaken("cache_key", takesCacheKey, labelOf("cache_key").write),
-  },
-  {
-    path: "prompt_cache_retention",
-    field: "cacheRetention",
-    feature: "cache_retention",
-    type: "text",
-    write: writeIfTaken("cache_retention", isOpenaiModel),
-  },
-  {
-    path: "prompt_cache_options",
-    field: "cache",
-    feature: "cache_mark",
-    type: "any",
-    // Not translated member by member: its mode decides whether it means anything to other vendors.
-    read: readCacheOptions,
-    write: writeCacheOptions,
-  },
+  { path: "prompt_cache_key", field: "cacheKey", ...labelOf("cache_key"), takenIf: takesCacheKey },
+  CACHE_RETENTION,
+  cacheOptionsSetting(({ facts }) => facts.cache_marks === true),
   { path: "safety_identifier", field: "user", feature: "user", type: "text", only: "decode" },
-  {
-    path: "user",
-    unless: "safety_identifier",
-    field: "user",
-    ...labelOf("user"),
-    write: writeIfTaken("user", takesUser, labelOf("user").write),
-  },
+  { path: "user", unless: "safety_identifier", field: "user", ...labelOf("user"), takenIf: takesUser },
   {
     path: "metadata",
     field: "metadata",
@@ -202,14 +177,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
   },
   // The default is left out: not every server knows the member.
   { ...tierSetting(), writtenIf: (tier: string) => tier.toLowerCase() !== "auto" },
-  {
-    path: "store",
-    field: "store",
-    feature: "store",
-    type: "flag",
-    hasNoEffect: (store) => store === false,
-    only: "decode",
-  },
+  STORE,
   // Each modality is a feature of its own.
   { path: "modalities", field: "modalities", type: "texts", read: readModalities, write: writeModalities },
   // OpenRouter's; other vendors adopted it.
@@ -254,28 +222,6 @@ function writeFormat(format: Format, conversation: Conversation, context: Encode
   if (kind === "schema")
     return { type: "json_schema", json_schema: { name, ...dropUndefined({ description, schema, strict }) } };
   return kind === "json" ? { type: "json_object" } : undefined;
-}
-
-/** The reason for dropping cache marks. */
-export const NO_CACHE_MARKS = "The provider is not known to take marks for its cache";
-
-function writeCacheOptions(cache: CacheMark, conversation: Conversation, context: EncodeContext): unknown {
-  const options = promptCacheOptions(cache);
-  if (options === undefined || context.facts.cache_marks) return options;
-  context.drop(cache.at ?? pathOfUse(conversation, "cache_mark"), NO_CACHE_MARKS);
-  return undefined;
-}
-
-/** Decodes how long the whole prompt is cached. In the mode `explicit` only marks count, as with other vendors. */
-function readCacheOptions(body: Fields, name: string): unknown {
-  const options = asObject(body.members[name]);
-  body.ignore(name);
-  if (options === undefined || options["mode"] === "explicit") {
-    body.declare(name, "cosmetic");
-    return undefined;
-  }
-  const { ttl } = options;
-  return ttl === "30m" || ttl === "12h" ? { ttl } : {};
 }
 
 function readMetadata(body: Fields, name: string): unknown {

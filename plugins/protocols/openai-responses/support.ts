@@ -1,5 +1,4 @@
 import {
-  type CacheMark,
   type Conversation,
   dropUndefined,
   type Effort,
@@ -18,13 +17,21 @@ import {
   effortForBudget,
   isOpenaiModel,
   mayReason,
-  promptCacheOptions,
   supportedEffort,
   takesMarks,
   UNENFORCED_SCHEMA,
 } from "../openai/request.encode.ts";
 import { canEnforceSchema } from "../openai/schema.ts";
-import { labelOf, readJsonSchemaFormat, sameNames, tierSetting, VERBOSITIES, writeIfTaken } from "../openai/support.ts";
+import {
+  CACHE_RETENTION,
+  cacheOptionsSetting,
+  labelOf,
+  readJsonSchemaFormat,
+  STORE,
+  sameNames,
+  tierSetting,
+  VERBOSITIES,
+} from "../openai/support.ts";
 import { EFFORTS } from "../openai/wire.ts";
 import { INCLUDE_ENCRYPTED, INCLUDE_LOGPROBS } from "./wire.ts";
 
@@ -190,41 +197,24 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     write: writeLabels,
   },
   { path: "prompt_cache_key", field: "cacheKey", ...labelOf("cache_key") },
-  {
-    path: "prompt_cache_retention",
-    field: "cacheRetention",
-    feature: "cache_retention",
-    type: "text",
-    write: writeIfTaken("cache_retention", isOpenaiModel),
-  },
+  CACHE_RETENTION,
   {
     path: "safety_identifier",
     field: "user",
     ...labelOf("user"),
-    write: (user: string, conversation, context) =>
-      isOpenaiModel(context) ? labelOf("user").write(user, conversation, context) : undefined,
+    writtenIf: (_, __, target) => isOpenaiModel(target),
   },
-  // Servers of other vendors know the older name only, or refuse the newer one (Groq, xAI). [D]
+  // The older name, which alone servers of other vendors know, or accept (Groq, xAI) [D]; beside the newer one it means something else,
+  // for which conversations have no field.
   {
     path: "user",
+    unless: "safety_identifier",
     field: "user",
-    type: "text",
-    only: "encode",
-    write: (user: string, conversation, context) =>
-      isOpenaiModel(context) ? undefined : labelOf("user").write(user, conversation, context),
+    ...labelOf("user"),
+    writtenIf: (_, __, target) => !isOpenaiModel(target),
   },
-  // The older user name; beside the newer one it means something else, for which conversations have no field.
-  { path: "user", unless: "safety_identifier", field: "user", feature: "user", type: "text", only: "decode" },
   tierSetting("ultrafast"),
-  // Nothing is stored at the vendor; see `encodeRequest`.
-  {
-    path: "store",
-    field: "store",
-    feature: "store",
-    type: "flag",
-    hasNoEffect: (store) => !store,
-    only: "decode",
-  },
+  STORE,
   // Logprobs are requested by one member, and counted by another.
   { path: "include", field: "logprobs", type: "any", only: "decode", read: readInclude },
   {
@@ -235,8 +225,7 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     read: readTopLogprobs,
     writtenIf: (limit: number) => limit !== 0,
   },
-  // Its mode decides whether it means anything to other vendors.
-  { path: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: writeCacheOptions },
+  cacheOptionsSetting(takesMarks),
 ];
 
 /** Decodes the response format. @throws GatewayError `invalid_field` */
@@ -348,30 +337,6 @@ function requestsTopLogprobs({ members }: Fields): boolean {
   return typeof alternatives !== "number" || alternatives > 0;
 }
 
-/** Decodes the whole prompt's cache lifetime. In the mode `explicit` only marks count, as with other vendors. */
-function readCacheOptions(body: Fields, name: string): CacheMark | undefined {
-  const options = body.object(name);
-  if (!options) return undefined;
-  const implicit = options.members["mode"] !== "explicit";
-  options.declareSelf(implicit ? "cache_mark" : "cosmetic");
-  options.ignore("mode");
-  if (!implicit) {
-    options.ignore("ttl");
-    return undefined;
-  }
-  const ttl = options.members["ttl"];
-  if (ttl !== "30m" && ttl !== "12h") return {};
-  options.any("ttl");
-  return { ttl };
-}
-
-function writeCacheOptions(cache: CacheMark, conversation: Conversation, context: EncodeContext) {
-  const options = promptCacheOptions(cache);
-  if (options === undefined || takesMarks(context)) return options;
-  context.drop(cache.at ?? pathOfUse(conversation, "cache_mark"), "the model takes no marks for its cache");
-  return undefined;
-}
-
 /** The fields of requests of this protocol, each with its feature. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["a system or developer message between turns", "system_in_place"],
@@ -386,7 +351,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["input_image.file_id, input_file.file_id", "file_id"],
   ["input_audio", "audio"],
   ["output_text.annotations", "citations"],
-  ["prompt_cache_breakpoint, prompt_cache_options", "cache_mark"],
+  ["prompt_cache_breakpoint", "cache_mark"],
   ["reasoning items", "reasoning_text"],
   ["image_generation_call.result", "assistant_media"],
   ["function_call_output.output with images or files", "tool_result_media"],

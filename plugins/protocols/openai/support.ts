@@ -1,5 +1,6 @@
 import {
   asObject,
+  type CacheMark,
   dropUndefined,
   type EncodeContext,
   type Feature,
@@ -10,7 +11,7 @@ import {
   RawJson,
   type Setting,
 } from "model-gateway/protocol";
-import { fitLabel, isOpenaiModel } from "./request.encode.ts";
+import { fitLabel, isOpenaiModel, promptCacheOptions } from "./request.encode.ts";
 import { serviceTier } from "./wire.ts";
 
 /** Sampling settings common to chat and text completions. */
@@ -23,7 +24,7 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
     type: "number",
     // The vendor always responds with at least one token.
     range: [1, Number.POSITIVE_INFINITY],
-    write: (tokens: number, _, context) => (isOpenaiModel(context) ? tokens : undefined),
+    writtenIf: (_, __, target) => isOpenaiModel(target),
   },
   // Other vendors refuse the newer name, or ignore it (Mistral, DeepSeek, Ollama, LM Studio). [D]
   {
@@ -31,7 +32,7 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
     field: "maxTokens",
     type: "number",
     only: "encode",
-    write: (tokens: number, _, context) => (isOpenaiModel(context) ? undefined : tokens),
+    writtenIf: (_, __, target) => !isOpenaiModel(target),
   },
   { path: "stop", field: "stop", feature: "stop", type: "text or texts", maxLength: 4 },
   { path: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
@@ -70,27 +71,64 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
 ];
 
 /** Returns what rows of a user name and of a cache key have in common: a text within the vendor's maximum length. */
-export const labelOf = (feature: Feature) =>
-  ({
-    feature,
-    type: "text",
-    write: (text: string, conversation, context) => fitLabel(text, pathOfUse(conversation, feature), context),
-  }) satisfies Partial<Setting>;
+export const labelOf = (feature: Feature): Pick<Setting, "feature" | "type" | "write"> => ({
+  feature,
+  type: "text",
+  write: (text: string, conversation, context) => fitLabel(text, pathOfUse(conversation, feature), context),
+});
 
-type Write = NonNullable<Setting<never>["write"]>;
+/** The row of how long the vendor's cache keeps the prompt. */
+export const CACHE_RETENTION: Setting = {
+  path: "prompt_cache_retention",
+  field: "cacheRetention",
+  feature: "cache_retention",
+  type: "text",
+  takenIf: isOpenaiModel,
+};
 
-/** Returns a row's `write` for a member that is dropped for models that do not take it: many servers refuse unknown members. */
-export function writeIfTaken(
-  feature: Feature,
-  isTaken: (context: EncodeContext) => boolean,
-  write: Write = (value) => value,
-): Write {
-  return (value, conversation, context) => {
-    if (isTaken(context)) return write(value, conversation, context);
-    context.drop(pathOfUse(conversation, feature), "The model's vendor is not known to take it");
+/** The notice for cache marks that are dropped. */
+export const NO_CACHE_MARKS = "The provider is not known to take marks for its cache";
+
+/** Returns the row of how long the whole prompt is cached. @param isTaken whether a model takes cache marks */
+export const cacheOptionsSetting = (isTaken: (target: EncodeContext) => boolean): Setting => ({
+  path: "prompt_cache_options",
+  field: "cache",
+  feature: "cache_mark",
+  type: "object",
+  dropsUnknown: true,
+  read: readCacheOptions,
+  write(cache: CacheMark, conversation, context) {
+    const options = promptCacheOptions(cache);
+    if (options === undefined || isTaken(context)) return options;
+    context.drop(cache.at ?? pathOfUse(conversation, "cache_mark"), NO_CACHE_MARKS);
     return undefined;
-  };
+  },
+});
+
+/** In the mode `explicit` only marks count, as with other vendors. */
+function readCacheOptions(body: Fields, name: string): CacheMark | undefined {
+  const options = body.object(name);
+  const { mode, ttl } = options?.members ?? {};
+  options?.ignore("mode");
+  if (mode === "explicit") {
+    options?.declareSelf("cosmetic");
+    options?.ignore("ttl");
+    return undefined;
+  }
+  if (ttl !== "30m" && ttl !== "12h") return {};
+  options?.any("ttl");
+  return { ttl };
 }
+
+/** The row of whether the vendor stores the answer: none is stored for translated requests. */
+export const STORE: Setting = {
+  path: "store",
+  field: "store",
+  feature: "store",
+  type: "flag",
+  hasNoEffect: (store) => store === false,
+  only: "decode",
+};
 
 /** Returns the row of the service tier, for which names of other vendors are known. @param extraTiers of one protocol only */
 export const tierSetting = (...extraTiers: readonly string[]): Setting => ({

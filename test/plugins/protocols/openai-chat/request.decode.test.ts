@@ -419,6 +419,7 @@ t.test("a mark on a result's text is the result's, and a mark for the whole prom
   t.same(whole({ ttl: "12h" }), [{ ttl: "12h" }, "cache_mark"]);
   t.same(whole({}), [{}, "cache_mark"]);
   t.same(whole({ mode: "explicit" }), [undefined, "cosmetic"]);
+  t.same(whole({ ttl: "12h", comparison_response_id: "a" }), [{ ttl: "12h" }, "cache_mark", "other"]);
 });
 
 t.test("a data: URL without base64 is refused with its path", async (t) => {
