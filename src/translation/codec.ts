@@ -186,15 +186,19 @@ export interface EncodeContext {
 
 /** Maps tool names to names valid at the target, and back. */
 export interface ToolNameMap {
-  /** Returns a tool's name with its namespace before it: another one than that of every other tool of the request. */
-  qualify(tool: { name: string; namespace?: string | undefined }): string;
-  /** Returns a name with only `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them. */
-  sanitize(name: string, allowed: string, longest: number): string;
-  /** Returns the client's name for a fitted name. */
-  restore(name: string): string;
-  /** Records that a name stands for a tool that takes free text, or one in a namespace. */
-  mark(fitted: string, original: { name: string; namespace?: string; custom?: boolean }): void;
-  /** Returns what was marked; otherwise a plain function. */
+  /**
+   * Returns a tool's name at the target, which begins with its namespace: another one than that of every other tool. It has only `allowed` characters (a class for a RegExp, like
+   * `a-zA-Z0-9_-`) and at most `longest` of them.
+   * @param tool `custom` if it takes free text, and is sent as a function
+   * @param prefix what the target requires before it
+   */
+  fitTool(
+    tool: { name: string; namespace?: string | undefined; custom?: boolean | undefined },
+    allowed: string,
+    longest: number,
+    prefix?: string,
+  ): string;
+  /** Returns the client's tool for a fitted name; a plain function for any other name. */
   original(fitted: string): { name: string; namespace?: string; custom?: boolean };
   /**
    * Fits the names of a tool's arguments likewise, for its calls before and in the response. Returns those that change;

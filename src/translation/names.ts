@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { dropUndefined } from "../wire/values.ts";
 import type { FittedMembers, ToolNameMap } from "./codec.ts";
 import type { Tool } from "./conversation.ts";
 
@@ -9,7 +10,8 @@ export class ToolNames implements ToolNameMap {
   /** Fitted names, by bounds and original name. */
   private readonly fitted = new Map<string, string>();
   private readonly originals = new Map<string, string>();
-  private readonly marks = new Map<string, Original>();
+  /** Tools of which the name alone does not tell all, by fitted name. */
+  private readonly tools = new Map<string, Original>();
   /** Names of arguments that differ at the target, by tool. */
   private readonly members = new Map<string, FittedMembers>();
   /** Namespaces by the name that one of their tools has with it; undefined for a tool without one. */
@@ -22,14 +24,28 @@ export class ToolNames implements ToolNameMap {
     for (const tool of tools) if ("name" in tool) this.qualify(tool);
   }
 
-  qualify({ name, namespace }: { name: string; namespace?: string | undefined }): string {
+  fitTool(tool: Parameters<ToolNameMap["fitTool"]>[0], allowed: string, longest: number, prefix = ""): string {
+    const { name, namespace, custom } = tool;
+    const fullName = prefix + this.qualify(tool);
+    const fitted = this.fit(fullName, allowed, longest);
+    if (fullName !== name || custom)
+      this.tools.set(fitted, { name, ...dropUndefined({ namespace, custom: custom || undefined }) });
+    return fitted;
+  }
+
+  original(fitted: string): Original {
+    return this.tools.get(fitted) ?? { name: this.originals.get(fitted) ?? fitted };
+  }
+
+  /** Returns a tool's name with its namespace before it: another one than that of every other tool of the request. */
+  private qualify({ name, namespace }: { name: string; namespace?: string | undefined }): string {
     if (namespace === undefined) return name;
     const full = `${namespace}__${name}`;
     if (!this.namespaces.has(full)) this.namespaces.set(full, namespace);
     return this.namespaces.get(full) === namespace ? full : `${full}_${hashOf(namespace)}`;
   }
 
-  sanitize(name: string, allowed: string, longest: number): string {
+  private fit(name: string, allowed: string, longest: number): string {
     const key = `${allowed} ${longest} ${name}`;
     const existing = this.fitted.get(key);
     if (existing !== undefined) return existing;
@@ -37,18 +53,6 @@ export class ToolNames implements ToolNameMap {
     this.fitted.set(key, fittedName);
     this.originals.set(fittedName, name);
     return fittedName;
-  }
-
-  restore(name: string): string {
-    return this.originals.get(name) ?? name;
-  }
-
-  mark(fitted: string, original: Original): void {
-    this.marks.set(fitted, original);
-  }
-
-  original(fitted: string): Original {
-    return this.marks.get(fitted) ?? { name: this.restore(fitted) };
   }
 
   fitMembers(tool: string, members: readonly string[], allowed: string, longest: number): FittedMembers | undefined {

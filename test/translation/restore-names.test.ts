@@ -41,7 +41,7 @@ t.test("events without names pass unchanged", async (t) => {
 
 t.test("a fitted name is replaced by the client's own", async (t) => {
   const names = new ToolNames();
-  const fit = names.sanitize("a.b", "a-z_", 64);
+  const fit = names.fitTool({ name: "a.b" }, "a-z_", 64);
   t.same(told(names, open(fit, { id: "call_1" })), [open("a.b", { id: "call_1" })]);
 });
 
@@ -83,14 +83,14 @@ t.test("arguments get the client's own names again, in calls of their tool only"
 
 t.test("the arguments of a custom tool that was offered as a function become free text", async (t) => {
   const names = new ToolNames();
-  names.mark("exec", { name: "exec", namespace: "functions", custom: true });
-  t.same(told(names, open("exec", { id: "1" }), args('{"inp'), args('ut":"ls'), args(" -l"), args('"}'), close), [
+  const fit = names.fitTool({ name: "exec", namespace: "functions", custom: true }, "a-z_", 64);
+  t.same(told(names, open(fit, { id: "1" }), args('{"inp'), args('ut":"ls'), args(" -l"), args('"}'), close), [
     open("exec", { id: "1", namespace: "functions", custom: true }),
     args("ls"),
     args(" -l"),
     close,
   ]);
-  t.same(told(names, open("exec", { id: "1" }), args("[1"), args("]"), close), [
+  t.same(told(names, open(fit, { id: "1" }), args("[1"), args("]"), close), [
     open("exec", { id: "1", namespace: "functions", custom: true }),
     args("[1]"),
     close,
@@ -99,7 +99,7 @@ t.test("the arguments of a custom tool that was offered as a function become fre
 
 t.test("a call that is custom already, and a plain one beside it, pass unchanged", async (t) => {
   const names = new ToolNames();
-  names.mark("exec", { name: "exec", custom: true });
+  names.fitTool({ name: "exec", custom: true }, "a-z_", 64);
   const custom = [open("exec", { id: "1", custom: true }), args('{"input":"x"}'), close];
   t.same(told(names, ...custom), custom);
   const plain = [open("f", { id: "1" }), args('{"input":"x"}'), close];

@@ -105,20 +105,6 @@ export const choicePath = (conversation: Conversation): string =>
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const MAX_NAME_LENGTH = 128;
 
-/**
- * Returns a tool's name valid for the vendor, `^[a-zA-Z0-9_-]{1,128}$`. A namespace becomes part of the name; a namespace or
- * free text is recorded for the response.
- */
-export function fitToolName(
-  { name, namespace, custom }: Pick<ToolCall, "name" | "namespace" | "custom">,
-  context: EncodeContext,
-): string {
-  const fitted = context.names.sanitize(context.names.qualify({ name, namespace }), NAME_CHARACTERS, MAX_NAME_LENGTH);
-  if (namespace !== undefined || custom)
-    context.names.mark(fitted, {
-      name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(custom ? { custom } : {}),
-    });
-  return fitted;
-}
+/** Returns a tool's name valid for the vendor, `^[a-zA-Z0-9_-]{1,128}$`. */
+export const fitToolName = (tool: Pick<ToolCall, "name" | "namespace" | "custom">, { names }: EncodeContext): string =>
+  names.fitTool(tool, NAME_CHARACTERS, MAX_NAME_LENGTH);

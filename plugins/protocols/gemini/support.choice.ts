@@ -168,22 +168,11 @@ function declaredNames(names: readonly string[], scope: ChoiceScope): readonly s
 const NAME_CHARACTERS = "a-zA-Z0-9_.:-";
 const MAX_NAME_LENGTH = 128;
 
-/**
- * Returns the name under which a tool is declared and called. It begins with the namespace, if any; names that differ from
- * the client's, and tools that accept free text, are recorded so that calls in the response can be converted back.
- */
+/** Returns the name under which a tool is declared and called. */
 export function fitGeminiToolName(
   { context: { names } }: ChoiceScope,
-  { name, namespace, custom }: { name: string; namespace?: string | undefined; custom?: boolean },
+  tool: { name: string; namespace?: string; custom?: boolean },
 ): string {
-  const fullName = names.qualify({ name, namespace });
-  const prefix = /^[A-Za-z_]/.test(fullName) ? "" : "_";
-  const fitted = names.sanitize(`${prefix}${fullName}`, NAME_CHARACTERS, MAX_NAME_LENGTH);
-  if (prefix !== "" || namespace !== undefined || custom === true)
-    names.mark(fitted, {
-      name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(custom === true ? { custom } : {}),
-    });
-  return fitted;
+  const prefix = /^[A-Za-z_]/.test(tool.namespace ?? tool.name) ? "" : "_";
+  return names.fitTool(tool, NAME_CHARACTERS, MAX_NAME_LENGTH, prefix);
 }

@@ -150,21 +150,8 @@ function toolReference(name: string, tool: Tool | undefined, context: EncodeCont
   return { type: kind, [kind]: { name: fitChatToolName({ name, namespace, custom: isCustom }, context) } };
 }
 
-/**
- * Returns a tool's name in Chat; a namespace becomes its prefix. A tool of free text that is sent as a function is recorded, so that
- * its calls are converted back.
- */
-export function fitChatToolName(
-  { name, namespace, custom }: { name: string; namespace?: string | undefined; custom?: boolean | undefined },
+/** Returns a tool's name in Chat. */
+export const fitChatToolName = (
+  { name, namespace, custom }: Parameters<typeof fitName>[0],
   context: EncodeContext,
-): string {
-  const fitted = fitName(context.names.qualify({ name, namespace }), context.names);
-  const isFunction = custom && !takesFreeText(context);
-  if (namespace !== undefined || isFunction)
-    context.names.mark(fitted, {
-      name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(isFunction ? { custom: true } : {}),
-    });
-  return fitted;
-}
+): string => fitName({ name, namespace, custom: custom && !takesFreeText(context) }, context);

@@ -250,7 +250,7 @@ function writeCall(part: ToolCall, context: EncodeContext): JsonObject {
     type: custom ? "custom_tool_call" : "function_call",
     call_id: safeId(id),
     ...(namespace !== undefined && { namespace }),
-    name: fitName(name, context.names),
+    name: fitName({ name }, context),
     ...(custom ? { input: part.arguments } : { arguments: part.arguments || "{}" }),
   };
 }
@@ -417,16 +417,15 @@ function writeTool(tool: Tool, conversation: Conversation, context: EncodeContex
   dropCacheMark(tool, context);
   switch (tool.kind) {
     case "function": {
-      const { description } = tool;
+      const { name, description } = tool;
       const parameters = tool.parameters ? objectParameters(tool.parameters) : NO_PARAMETERS;
       const strict = strictOf(tool, conversation, context) ?? false;
-      const name = fitName(tool.name, context.names);
-      return dropUndefined({ type: "function", name, description, parameters, strict });
+      return dropUndefined({ type: "function", name: fitName({ name }, context), description, parameters, strict });
     }
     case "custom": {
-      const { description, grammar } = tool;
+      const { name, description, grammar } = tool;
       const format = grammar === undefined ? undefined : flattenGrammar(grammar);
-      return dropUndefined({ type: "custom", name: fitName(tool.name, context.names), description, format });
+      return dropUndefined({ type: "custom", name: fitName({ name }, context), description, format });
     }
     case "web_search":
       return writeWebSearch(tool, context);

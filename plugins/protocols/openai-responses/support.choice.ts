@@ -78,7 +78,7 @@ function writeChoice(choice: ToolChoice, { tools }: Conversation, context: Encod
 }
 
 function writeNamed({ name, custom, server }: NamedChoice, tools: readonly Tool[], context: EncodeContext): unknown {
-  if (!server) return { type: custom ? "custom" : "function", name: fitName(name, context.names) };
+  if (!server) return { type: custom ? "custom" : "function", name: fitName({ name }, context) };
   // The vendor cannot force web search by name: it becomes the only allowed tool. [S: ToolChoiceTypes]
   if (name !== "web_search") return { type: name };
   if (tools.length === 1) return "required";
@@ -91,7 +91,7 @@ function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[]
     const kind = kinds.get(name);
     // The vendor's tools have only their type as a name.
     if (name === "web_search" || kind === "server") return { type: name };
-    return { type: kind === "custom" ? "custom" : "function", name: fitName(name, context.names) };
+    return { type: kind === "custom" ? "custom" : "function", name: fitName({ name }, context) };
   });
   return { type: "allowed_tools", mode: required ? "required" : "auto", tools: allowed };
 }

@@ -174,9 +174,9 @@ export function strictOf(
 const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const MAX_NAME_LENGTH = 64;
 
-/** Returns a tool name that the vendor accepts. */
-export const fitName = (name: string, names: EncodeContext["names"]): string =>
-  names.sanitize(name, NAME_CHARACTERS, MAX_NAME_LENGTH);
+/** Returns a tool's name that the vendor accepts. */
+export const fitName = (tool: Parameters<EncodeContext["names"]["fitTool"]>[0], { names }: EncodeContext): string =>
+  names.fitTool(tool, NAME_CHARACTERS, MAX_NAME_LENGTH);
 
 const MENTIONS_ERROR = /error|fail|exception|denied|not found/i;
 

@@ -11,6 +11,7 @@ import type {
 } from "../../../../src/translation/codec.ts";
 import type { Conversation } from "../../../../src/translation/conversation.ts";
 import type { Event, EventOf, Opaque } from "../../../../src/translation/events.ts";
+import { ToolNames } from "../../../../src/translation/names.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
@@ -45,22 +46,14 @@ export interface Losses {
   changed: string[];
 }
 
-/** Terms that write down what is lost, and names that stay. */
+/** Terms that write down what is lost. */
 export function terms(facts: Facts = {}, model = "vendor-model"): EncodeContext & { losses: Losses } {
   const losses: Losses = { dropped: [], changed: [] };
   return {
     client: "another",
     model,
     facts,
-    names: {
-      qualify: ({ name, namespace }) => (namespace === undefined ? name : `${namespace}__${name}`),
-      sanitize: (name) => name,
-      restore: (name) => name,
-      mark: () => undefined,
-      original: (name) => ({ name }),
-      fitMembers: () => undefined,
-      membersOf: () => undefined,
-    },
+    names: new ToolNames(),
     nested: new NestedJson(),
     drop: (path) => void losses.dropped.push(path),
     change: (path) => void losses.changed.push(path),

@@ -14,7 +14,6 @@ import {
   takesMarks,
 } from "../../../../plugins/protocols/openai/request.encode.ts";
 import type { Conversation, Effort } from "../../../../src/translation/conversation.ts";
-import { ToolNames } from "../../../../src/translation/names.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { terms } from "../openai-chat/fixture.ts";
 
@@ -64,11 +63,11 @@ t.test("a label that is too long is sent as its hash, and that is declared", asy
 });
 
 t.test("a tool's name is made acceptable to the vendor, and maps back to the client's", async (t) => {
-  const names = new ToolNames();
+  const to = terms();
   for (const name of ["get_weather", "a.b/c", "x".repeat(100)]) {
-    const fitted = fitName(name, names);
+    const fitted = fitName({ name }, to);
     t.match(fitted, /^[a-zA-Z0-9_-]{1,64}$/);
-    t.equal(names.restore(fitted), name);
+    t.equal(to.names.original(fitted).name, name);
   }
 });
 
