@@ -89,7 +89,7 @@ export const support: SupportTable = {
   cache_key: "dropped",
   cache_retention: "dropped",
   cache_handle: "refused",
-  user: ["mapped", "an e-mail address or a phone number as its hash, declared"],
+  user: ["mapped", "an e-mail address, a phone number, or more than 256 characters as its hash, declared"],
   metadata: "dropped",
   tier: ["mapped", "auto and default; others are dropped"],
   store: ["mapped", "true is refused; answers are never stored"],
@@ -158,10 +158,16 @@ function writeStop(stop: string[], conversation: Conversation, context: EncodeCo
 /** Users that the vendor refuses: "user_id appears to contain an email address. Please send a uuid or hash value instead". [D] */
 const PERSONAL = /\S@[^\s@.]+\.\S|^\+[\d\s().-]{7,}$/;
 
-/** Returns a user; for an e-mail address or a phone number its SHA-256 in hex, which is as distinct, with a notice. */
+/** Maximum length of a user. [D] */
+const MAX_USER_LENGTH = 256;
+
+/** Returns a user that the vendor takes: for others its SHA-256 in hex, which is as distinct, with a notice. */
 function writeUser(user: string, conversation: Conversation, context: EncodeContext): string {
-  if (!PERSONAL.test(user)) return user;
-  context.change(pathOfUse(conversation, "user"), "it is an address or a phone number: its SHA-256 is sent");
+  const why = PERSONAL.test(user)
+    ? "it is an address or a phone number"
+    : user.length > MAX_USER_LENGTH && `it is longer than ${MAX_USER_LENGTH} characters`;
+  if (!why) return user;
+  context.change(pathOfUse(conversation, "user"), `${why}: its SHA-256 is sent`);
   return hash("sha256", user);
 }
 
@@ -177,6 +183,9 @@ const readLimit = (fields: Fields, name: string): number | undefined => {
   const value = fields.number(name);
   return value === -1 ? undefined : value;
 };
+
+/** Returns `top_k`; 0 is no limit, too. */
+const readTopK = (fields: Fields, name: string): number | undefined => readLimit(fields, name) || undefined;
 
 /** Settings that are part of the prompt: they count as its tokens. */
 export const promptSettings: readonly Setting[] = [
@@ -212,7 +221,7 @@ export const answerSettings: readonly Setting[] = [
     sampling: true,
   },
   { path: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true, read: readLimit },
-  { path: "top_k", field: "topK", feature: "top_k", type: "number", sampling: true, read: readLimit },
+  { path: "top_k", field: "topK", feature: "top_k", type: "number", sampling: true, read: readTopK },
   { path: "stop_sequences", field: "stop", feature: "stop", type: "texts", write: writeStop },
   { path: "metadata.user_id", field: "user", feature: "user", type: "text", write: writeUser },
   { path: "service_tier", field: "tier", feature: "tier", type: "text", encodeMap: TIERS },

@@ -125,7 +125,15 @@ export const GEMINI_SETTINGS: readonly Setting<ProtoFields>[] = [
     sampling: true,
   },
   { path: "generationConfig.topP", field: "topP", feature: "top_p", type: "number", sampling: true },
-  { path: "generationConfig.topK", field: "topK", feature: "top_k", type: "number", sampling: true },
+  {
+    path: "generationConfig.topK",
+    field: "topK",
+    feature: "top_k",
+    type: "number",
+    sampling: true,
+    // 0 is unset, as everywhere in this protocol.
+    read: (fields, name) => fields.number(name) || undefined,
+  },
   {
     path: "generationConfig.candidateCount",
     field: "choices",

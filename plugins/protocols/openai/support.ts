@@ -37,7 +37,7 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
   { path: "stop", field: "stop", feature: "stop", type: "text or texts", maxLength: 4 },
   { path: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
   { path: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true },
-  { path: "top_k", field: "topK", feature: "top_k", type: "number", only: "decode" },
+  { path: "top_k", field: "topK", feature: "top_k", type: "number", only: "decode", read: readTopK },
   {
     path: "frequency_penalty",
     field: "frequencyPenalty",
@@ -69,6 +69,12 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
     hasNoEffect: (choices) => (choices as number) <= 1,
   },
 ];
+
+/** Returns `top_k`, which servers of other vendors have; 0 and -1 are no limit there. [D: vLLM] */
+function readTopK(fields: Fields, name: string): number | undefined {
+  const value = fields.number(name);
+  return value !== undefined && value > 0 ? value : undefined;
+}
 
 /** Returns what rows of a user name and of a cache key have in common: a text within the vendor's maximum length. */
 export const labelOf = (feature: Feature): Pick<Setting, "feature" | "type" | "write"> => ({

@@ -255,6 +255,7 @@ t.test("the thinking settings are read from every form", async (t) => {
 t.test("-1 is how some clients leave sampling unrestricted", async (t) => {
   const { topP, topK } = read(question({ top_p: -1, top_k: -1 }));
   t.same([topP, topK], [undefined, undefined]);
+  t.same([read(question({ top_k: 0 })).topK, read(question({ top_k: 1 })).topK], [undefined, 1]);
 });
 
 t.test("tool choices contain whether parallel calls are allowed", async (t) => {

@@ -464,6 +464,8 @@ t.test("a user is not sent as an e-mail address or a phone number, which the ven
   for (const user of ["jane@example.org", "id:jane.doe@example.org", "+49 (30) 1234567"])
     t.match(sent(user), [/^[0-9a-f]{64}$/, 1], user);
   t.same(sent("jane@example.org"), sent("jane@example.org"));
+  t.same(sent("u".repeat(256)), ["u".repeat(256), 0]);
+  t.match(sent("u".repeat(257)), [/^[0-9a-f]{64}$/, 1], "longer than it takes");
 });
 
 t.test("alternatives at the root of a tool's schema, which the vendor refuses, are described", async (t) => {

@@ -46,6 +46,7 @@ t.test("numbers keep their values", async (t) => {
     "stop generationConfig.stopSequences",
     "logprobs generationConfig.responseLogprobs",
   ]);
+  t.same(usesOf({ generationConfig: { topK: 0 } }), [], "which is unset");
 });
 
 t.test("snake case and lower case have the same meaning (23)", async (t) => {
