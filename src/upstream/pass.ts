@@ -19,6 +19,7 @@ import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
 import { InspectedBody } from "./inspected-body.ts";
 import { forwarderOf, readErrorBody, readRewritableBody } from "./pass-bodies.ts";
 import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
+import { deferWriteErrors } from "./write-errors.ts";
 
 /** Milliseconds for which the rest of a request is read and discarded when it was answered before its end. */
 const LINGER = 2000;
@@ -204,6 +205,7 @@ export class PassThroughRequest implements ActiveResponse {
       return;
     }
     whenConnected(upstream, () => {
+      if (this.body && upstream.socket) deferWriteErrors(upstream.socket);
       if (this.progress !== "connecting") return;
       this.progress = "waiting";
       clearTimeout(this.deadline);
