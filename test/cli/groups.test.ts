@@ -16,7 +16,7 @@ function terminal(t: Test, limits: LimitTable["groups"] = undefined) {
   const zone = () => "UTC";
   const groups = (...args: string[]) =>
     captured((io) => runGroups(args, io, stores, zone, () => limits), {}, USAGE, args);
-  const spend = (group: string | undefined, cost: number, time = Date.now() - 1000) =>
+  const spend = (group: string | undefined, cost: number, time = Date.now()) =>
     stores.ledger.append(plainEntry(time, { cost, ...(group === undefined ? {} : { group }) }));
   return { groups, spend, stores };
 }

@@ -36,8 +36,8 @@ t.test("keys show prints what is spent of the key's budgets and of its groups'",
   const { keys, stores } = terminal(t, { ...WORLD, limits: { groups } });
   await keys("create", "one", "--group", "acme/x", "--budget", "$10/day", "--budget", "$2/month soft");
   const { id = "" } = (await stores.keys.show("one")) ?? {};
-  stores.ledger.append(plainEntry(Date.now() - 1, { key: id, group: "acme/x", cost: 1.5e9 }));
-  stores.ledger.append(plainEntry(Date.now() - 1, { key: "other", group: "acme/y", cost: 2e9 }));
+  stores.ledger.append(plainEntry(Date.now(), { key: id, group: "acme/x", cost: 1.5e9 }));
+  stores.ledger.append(plainEntry(Date.now(), { key: "other", group: "acme/y", cost: 2e9 }));
   const { out } = await keys("show", "one");
   t.match(out, /^budget +\$10\/day, \$2\/month soft\nspent +\$1\.5000 of \$10\/day, \$1\.5000 of \$2\/month soft$/m);
   t.match(out, /^spent by acme +\$3\.5000 of \$100\/day$/m);
@@ -60,7 +60,7 @@ t.test("keys create and keys list tell limits and budgets in JSON, as keys show 
   const limits = { rpm: 300, budget: ["$10/day"] };
   t.match(made, { name: "one", limits, budgets: budgets(0) });
   t.ok(isValidKey(made.key));
-  stores.ledger.append(plainEntry(Date.now() - 1, { key: made.id, group: "acme", cost: 1.5e9 }));
+  stores.ledger.append(plainEntry(Date.now(), { key: made.id, group: "acme", cost: 1.5e9 }));
   await keys("create", "two", "--group", "acme");
   const listed = JSON.parse((await keys("list", "--json")).out) as {
     name: string;

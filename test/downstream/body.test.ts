@@ -11,6 +11,7 @@ import { type BodyLimits, readBody } from "../../src/downstream/body.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Scanner, scan } from "../../src/wire/json.ts";
 import { shared } from "../support/shared.ts";
+import { until } from "../support/until.ts";
 
 const LIMITS: BodyLimits = { maxBytes: 4 << 20, idle: 5000 };
 type Outcome = Body | GatewayError;
@@ -19,12 +20,14 @@ type Outcome = Body | GatewayError;
 async function listening(limits: BodyLimits) {
   const outcomes: Outcome[] = [];
   const waiting: ((outcome: Outcome) => void)[] = [];
+  let asked = 0;
   const tell = (outcome: Outcome): void => {
     const next = waiting.shift();
     if (next) next(outcome);
     else outcomes.push(outcome);
   };
   const server = createServer(async (request: IncomingMessage, response) => {
+    asked++;
     const outcome: Outcome = await readBody(request, limits, {
       headers: new HeaderList(request.rawHeaders),
       openAccount: () => new BufferMemory().account("", { perCaller: 1e9, total: 1e9 }),
@@ -36,6 +39,8 @@ async function listening(limits: BodyLimits) {
   const { port } = server.address() as AddressInfo;
   return {
     port,
+    /** The number of requests whose head has arrived. */
+    asked: () => asked,
     next: () =>
       new Promise<Outcome>((resolve) =>
         outcomes.length > 0 ? resolve(outcomes.shift() as Outcome) : waiting.push(resolve),
@@ -274,7 +279,8 @@ t.test("notices a client that disconnects", async (t) => {
     const socket = connect(server.port, "127.0.0.1");
     socket.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\ncontent-encoding: ${coding}\r\n\r\n`);
     socket.write(gzipSync(CHAT).subarray(0, coding === "gzip" ? 20 : 0));
-    setTimeout(() => socket.destroy(), 20);
+    await until(() => server.asked() === 1, "the request");
+    socket.destroy();
     t.equal(((await server.next()) as GatewayError).code, "client_gone");
     await server.close();
   }

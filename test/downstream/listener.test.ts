@@ -40,6 +40,7 @@ t.test("a listener for all addresses takes IPv4, and IPv6 where the system has i
     while (taken.length <= at) await new Promise(setImmediate);
     t.equal(peerAddress(taken[at] as Socket), host);
   }
+  for (const socket of taken) socket.destroy();
   await listener.close();
 });
 

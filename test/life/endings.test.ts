@@ -2,6 +2,7 @@ import { request } from "node:http";
 import type { Socket } from "node:net";
 import t, { type Test } from "tap";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { afterHearing } from "../support/patience.ts";
 import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
 
@@ -86,7 +87,7 @@ for (const [protocol, { path, frames, broken }] of Object.entries(STREAMS)) {
   const ways: Record<string, (socket: Socket) => unknown> = {
     "closes the connection": (socket) => socket.end(HEAD + chunk(frames[0])),
     "resets the connection": (socket) =>
-      socket.write(HEAD + chunk(frames[0]), () => setTimeout(() => socket.resetAndDestroy(), 20)),
+      socket.write(HEAD + chunk(frames[0]), () => afterHearing(20, () => socket.resetAndDestroy())),
     "breaks off inside a frame": (socket) => socket.end(HEAD + chunk(frames[0]) + chunk(frames[1].slice(0, 30))),
     "ends properly without the terminal event": (socket) => socket.write(`${HEAD}${chunk(frames[0])}0\r\n\r\n`),
   };

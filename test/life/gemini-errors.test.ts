@@ -3,6 +3,7 @@ import { request } from "node:http";
 import type { Socket } from "node:net";
 import t from "tap";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { afterHearing } from "../support/patience.ts";
 import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
 
@@ -20,7 +21,7 @@ const ARRAY: Record<string, string> = { "the last element": `${ERROR}\n]`, "an e
 const ENDS: Record<string, (socket: Socket) => unknown> = {
   "ends properly": (socket) => socket.write("0\r\n\r\n"),
   "closes the connection": (socket) => socket.end(),
-  "resets the connection": (socket) => setTimeout(() => socket.resetAndDestroy(), 20),
+  "resets the connection": (socket) => afterHearing(20, () => socket.resetAndDestroy()),
 };
 
 const CONTENTS = { contents: [{ role: "user", parts: [{ text: "Hello" }] }] };

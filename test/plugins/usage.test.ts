@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
+import { afterHearing } from "../support/patience.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream, rawUpstream } from "../support/upstream.ts";
 
@@ -259,7 +260,7 @@ t.test(
       else
         socket.write(
           `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n{"id":"c","choices":[{"message":{"content`,
-          () => setTimeout(() => socket.resetAndDestroy(), 20),
+          () => afterHearing(20, () => socket.resetAndDestroy()),
         );
     });
     t.teardown(() => upstream.close());

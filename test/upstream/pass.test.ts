@@ -14,6 +14,7 @@ import { Pools } from "../../src/upstream/http1/pools.ts";
 import type { PassObserver } from "../../src/upstream/pass.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import { connectProxy } from "../support/connect-proxy.ts";
+import { afterHearing } from "../support/patience.ts";
 import { send } from "../support/raw.ts";
 import { certificate, key } from "../support/tls.ts";
 import { turnCounter } from "../support/turns.ts";
@@ -252,12 +253,12 @@ t.test("a provider's failure is an interruption, of any cause (fix: close of the
   const deaths: Record<string, (socket: Socket) => unknown> = {
     "end within chunks": (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n`),
     "reset within chunks": (socket) =>
-      socket.write(`${CHUNKED}5\r\n12345\r\n`, () => setTimeout(() => socket.resetAndDestroy(), 20)),
+      socket.write(`${CHUNKED}5\r\n12345\r\n`, () => afterHearing(20, () => socket.resetAndDestroy())),
     "fewer bytes than announced": (socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345"),
     "reset without a length": (socket) =>
-      socket.write("HTTP/1.1 200 OK\r\n\r\n12345", () => setTimeout(() => socket.resetAndDestroy(), 20)),
+      socket.write("HTTP/1.1 200 OK\r\n\r\n12345", () => afterHearing(20, () => socket.resetAndDestroy())),
     "reset in HTTP/1.0": (socket) =>
-      socket.write("HTTP/1.0 200 OK\r\n\r\n12345", () => setTimeout(() => socket.resetAndDestroy(), 20)),
+      socket.write("HTTP/1.0 200 OK\r\n\r\n12345", () => afterHearing(20, () => socket.resetAndDestroy())),
     "broken chunks": (socket) => socket.write(`${CHUNKED}5\r\n12345\r\nzz\r\n`),
   };
   for (const [name, script] of Object.entries(deaths)) {

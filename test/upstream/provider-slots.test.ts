@@ -86,6 +86,7 @@ t.test("a client that disconnects while it waits takes no slot", async (t) => {
   await until(() => one.held.length === 1);
   const leaving = new AbortController();
   const gone = chat(running, leaving.signal).catch(() => "gone");
+  await until(() => running.gateway.exchanges.length === 2, "the second request");
   await new Promise((resolve) => setTimeout(resolve, 50));
   leaving.abort();
   t.equal(await gone, "gone");

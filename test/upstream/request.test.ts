@@ -7,6 +7,7 @@ import { type Timeouts } from "../../src/core/marketplace.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
+import { afterHearing } from "../support/patience.ts";
 import { until } from "../support/until.ts";
 import {
   CHUNKED,
@@ -42,7 +43,7 @@ t.test("the way in which an upstream breaks determines the error", async (t) => 
       socket.end("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 9\r\n\r\n12345"),
     "garbage for a chunk size": (socket) => socket.write(`${CHUNKED}5\r\n12345\r\nzz\r\n`),
     "reset in the middle": (socket) =>
-      socket.write(`${CHUNKED}5\r\n12345\r\n`, () => setTimeout(() => socket.resetAndDestroy(), 20)),
+      socket.write(`${CHUNKED}5\r\n12345\r\n`, () => afterHearing(20, () => socket.resetAndDestroy())),
   };
   for (const [name, script] of Object.entries(later)) {
     const { upstream, proxy } = await proxied(t, script);
