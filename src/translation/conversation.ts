@@ -125,7 +125,16 @@ export type Tool = { at: string; cache?: CacheMark } & (
       parameters?: RawJson;
       strict?: boolean;
     }
-  | { kind: "custom"; name: string; namespace?: string; description?: string; grammar?: unknown; grammarAt?: string }
+  | {
+      kind: "custom";
+      name: string;
+      namespace?: string;
+      description?: string;
+      /** Of the free text; absent: any. */
+      grammar?: { syntax?: string; definition?: string };
+      /** The client's path of it. */
+      grammarAt?: string;
+    }
   | {
       kind: "web_search";
       allowed?: string[];

@@ -487,7 +487,7 @@ const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
 
 /** Encodes a tool that takes free text as a function of one string. The engine unwraps the string in the response. */
 function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeContext): JsonObject {
-  const grammar = grammarOf(tool.grammar);
+  const grammar = tool.grammar?.definition;
   if (grammar !== undefined) context.change(tool.at, "the grammar is described to the model, not enforced");
   return {
     name: fitToolName({ ...tool, custom: true }, context),
@@ -499,12 +499,6 @@ function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeCont
       additionalProperties: false,
     },
   };
-}
-
-/** Returns the text of a grammar; the two protocols with grammars nest it differently. */
-function grammarOf(value: unknown): string | undefined {
-  const grammar = asObject(asObject(value)?.["grammar"]) ?? asObject(value);
-  return asText(grammar?.["definition"]);
 }
 
 /** The version of the search tool that every model with web search supports. [D] */

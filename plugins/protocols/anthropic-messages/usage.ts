@@ -14,6 +14,7 @@ import {
   type JsonObject,
   ownProperty,
   type Protocol,
+  parseJson,
   RawJson,
   type ResponseContext,
   type Usage,
@@ -301,14 +302,6 @@ export function decodeCount(text: string): number {
   const total = asCount(asObject(parseJson(text))?.["input_tokens"]);
   if (total === undefined) throw new GatewayError("upstream_invalid");
   return total;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new GatewayError("upstream_invalid", { cause });
-  }
 }
 
 /** Encodes a token count. */

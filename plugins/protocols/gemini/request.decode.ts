@@ -5,7 +5,6 @@ import {
   dropUndefined,
   type Feature,
   type FeatureUse,
-  GatewayError,
   type IncomingRequest,
   type Media,
   type MediaSource,
@@ -15,6 +14,7 @@ import {
   parseExact,
   RawJson,
   readSettings,
+  requestFields,
   Steps,
   type ToolCall,
   type ToolResult,
@@ -56,7 +56,7 @@ const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE"]);
  */
 export function* decodeRequest(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
-  const body = parseBody(incoming, uses);
+  const body = new ProtoFields(requestFields(incoming, uses, RAW_MEMBERS).members, "", uses);
   yield;
   const request = (incoming.task === "count" && body.object("generateContentRequest")) || body;
   // The path names the model; here it is repeated.
@@ -79,16 +79,6 @@ export function* decodeRequest(incoming: IncomingRequest): Steps<Conversation> {
   request.declareUnread("other", TOP_LEVEL_FEATURES);
   body.declareUnread();
   return conversation;
-}
-
-function parseBody(incoming: IncomingRequest, uses: FeatureUse[]): ProtoFields {
-  let body: unknown;
-  try {
-    body = incoming.parsed ?? parseExact(incoming.text, RAW_MEMBERS);
-  } catch (cause) {
-    throw new GatewayError("invalid_json", { cause });
-  }
-  return new ProtoFields(asObject(body) ?? throwInvalidProtoField("The body", "must be an object"), "", uses);
 }
 
 /** Top-level members without a field in conversations. */

@@ -8,6 +8,7 @@ import {
   GatewayError,
   type JsonObject,
   type Protocol,
+  parseJson,
   type Usage,
 } from "model-gateway/protocol";
 
@@ -223,7 +224,7 @@ const COUNT_SIBLINGS = [
 export const countTokensCodec = {
   /** Decodes a count. @throws GatewayError `upstream_invalid` if it is no such response */
   decode(text: string): number {
-    const body = asObject(parseCount(text)) ?? refuseCount();
+    const body = asObject(parseJson(text)) ?? refuseCount();
     // Proto JSON omits a count of 0; a body without any member of a count is invalid.
     const omitted = COUNT_SIBLINGS.some((name) => name in body) ? 0 : undefined;
     return asCount(body["totalTokens"] ?? omitted) ?? refuseCount();
@@ -231,14 +232,6 @@ export const countTokensCodec = {
   encode: (total: number): string => JSON.stringify({ totalTokens: total }),
 };
 
-function parseCount(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    return refuseCount(cause);
-  }
-}
-
-function refuseCount(cause?: unknown): never {
-  throw new GatewayError("upstream_invalid", { message: "The provider's count of tokens cannot be read.", cause });
+function refuseCount(): never {
+  throw new GatewayError("upstream_invalid", { message: "The provider's count of tokens cannot be read." });
 }

@@ -4,7 +4,6 @@ import {
   type FeatureUse,
   Fields,
   invalidField,
-  type JsonObject,
   objectFields,
   RawJson,
   type Tool,
@@ -85,17 +84,14 @@ function customOf(entry: Fields): Tool {
   };
 }
 
-/** Returns a custom tool's grammar in its original form: nested, or flat as in Responses. */
-function grammarOf(format: Fields): JsonObject | undefined {
+/** Returns a custom tool's grammar: nested, or flat as in Responses. */
+function grammarOf(format: Fields): { syntax?: string; definition?: string } | undefined {
   const type = format.text("type");
-  const nested = format.object("grammar");
-  const members = nested ?? format;
-  const rules = dropUndefined({ syntax: members.text("syntax"), definition: members.text("definition") });
-  if (rules.definition === undefined) {
-    if (type !== "text") format.declareSelf("other");
-    return undefined;
-  }
-  return nested ? dropUndefined({ type, grammar: rules }) : dropUndefined({ type, ...rules });
+  const members = format.object("grammar") ?? format;
+  const grammar = dropUndefined({ syntax: members.text("syntax"), definition: members.text("definition") });
+  if (grammar.definition !== undefined) return grammar;
+  if (type !== "text") format.declareSelf("other");
+  return undefined;
 }
 
 function requiredName(inner: Fields): string {

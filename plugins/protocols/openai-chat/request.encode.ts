@@ -432,7 +432,7 @@ function toolOf(
   const { description } = tool;
   if (tool.kind === "custom") {
     if (!takesFreeText(context)) return functionOfCustom(tool, name, context);
-    const format = tool.grammar === undefined ? undefined : formatOfGrammar(tool.grammar);
+    const format = tool.grammar && { type: "grammar", grammar: tool.grammar };
     return { type: "custom", custom: { name, ...dropUndefined({ description, format }) } };
   }
   const parameters = tool.parameters && objectParameters(tool.parameters);
@@ -443,8 +443,7 @@ function toolOf(
 
 /** Encodes a tool that takes free text as a function of one string. The engine unwraps the string in the response. */
 function functionOfCustom(tool: Tool & { kind: "custom" }, name: string, context: EncodeContext): JsonObject {
-  const grammar = asObject(tool.grammar);
-  const { definition } = asObject(grammar?.["grammar"]) ?? grammar ?? {};
+  const definition = tool.grammar?.definition;
   if (definition !== undefined) context.change(tool.at, "the grammar is described to the model, not enforced");
   const parameters = {
     type: "object",
@@ -453,12 +452,6 @@ function functionOfCustom(tool: Tool & { kind: "custom" }, name: string, context
     additionalProperties: false,
   };
   return { type: "function", function: { name, ...dropUndefined({ description: tool.description }), parameters } };
-}
-
-/** Nests a grammar's members, which are flat in Responses. */
-function formatOfGrammar(grammar: unknown): unknown {
-  const { type, syntax, definition, grammar: nested } = (grammar ?? {}) as JsonObject;
-  return type === "grammar" && nested === undefined ? { type, grammar: { syntax, definition } } : grammar;
 }
 
 function webSearchOf(tool: Tool & { kind: "web_search" }, context: EncodeContext): JsonObject {

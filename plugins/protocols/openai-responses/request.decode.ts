@@ -10,7 +10,6 @@ import {
   type Foreign,
   type IncomingRequest,
   invalidField,
-  type JsonObject,
   type Media,
   type Opaque,
   objectFields,
@@ -598,11 +597,11 @@ function readCustom(fields: Fields): Tool {
   return { kind: "custom", name, at: fields.ownPath, ...dropUndefined({ description, grammar, grammarAt }) };
 }
 
-/** Returns the members of a grammar; undefined for free text. */
-function readGrammar(format: Fields): JsonObject | undefined {
-  format.ignoreDefaults({ type: ["text"] });
+/** Returns a grammar; undefined for free text. */
+function readGrammar(format: Fields): { syntax?: string; definition?: string } | undefined {
+  format.ignoreDefaults({ type: ["text", "grammar"] });
   if (format.members["type"] !== "grammar") return undefined;
-  return { type: format.any("type"), syntax: format.text("syntax"), definition: format.text("definition") };
+  return dropUndefined({ syntax: format.text("syntax"), definition: format.text("definition") });
 }
 
 function readWebSearch(fields: Fields): Tool {

@@ -1,5 +1,4 @@
 import {
-  asObject,
   type CacheMark,
   type Conversation,
   dropUndefined,
@@ -424,7 +423,7 @@ function writeTool(tool: Tool, conversation: Conversation, context: EncodeContex
     }
     case "custom": {
       const { name, description, grammar } = tool;
-      const format = grammar === undefined ? undefined : flattenGrammar(grammar);
+      const format = grammar && { type: "grammar", ...grammar };
       return dropUndefined({ type: "custom", name: fitName({ name }, context), description, format });
     }
     case "web_search":
@@ -433,12 +432,6 @@ function writeTool(tool: Tool, conversation: Conversation, context: EncodeContex
       // One of another protocol has been refused by the support table, or is dispensable.
       return tool.protocol === OPENAI_RESPONSES ? (tool.json as JsonObject) : undefined;
   }
-}
-
-/** Flattens a grammar: its members are beside its type here, and nested below it in Chat. */
-function flattenGrammar(value: unknown): JsonObject {
-  const { grammar, ...members } = asObject(value) ?? {};
-  return { ...members, ...asObject(grammar) };
 }
 
 function writeWebSearch(tool: Extract<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {

@@ -232,7 +232,7 @@ t.test("names are shortened, namespaces are part of them, and the answer maps th
       kind: "custom",
       name: "patch",
       at: "tools.2",
-      grammar: { type: "grammar", syntax: "lark", definition: "start: /.+/" },
+      grammar: { syntax: "lark", definition: "start: /.+/" },
     },
   ];
   const asked = conversation([["assistant", call("a", "raw", { name: "patch", custom: true })]], { tools });

@@ -301,7 +301,7 @@ t.test("a custom tool's format is read in both forms, and its other members are 
     { type: "grammar", grammar },
     { type: "grammar", ...grammar },
   ]) {
-    t.match(read(tool(format)).tools, [{ kind: "custom", grammar: format }]);
+    t.match(read(tool(format)).tools, [{ kind: "custom", grammar }]);
     t.same(declared(format), []);
   }
   t.notOk("grammar" in (read(tool({ type: "text" })).tools[0] as object));

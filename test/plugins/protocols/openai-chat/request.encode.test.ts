@@ -257,7 +257,7 @@ const CUSTOM = {
     {
       kind: "custom",
       ...{ name: "exec", description: "d", at: "tools.0" },
-      grammar: { type: "grammar", syntax: "lark", definition: "start: /a/" },
+      grammar: { syntax: "lark", definition: "start: /a/" },
     },
   ],
   turns: [turn("assistant", call("x", { name: "exec", custom: true, arguments: "ls" }))],

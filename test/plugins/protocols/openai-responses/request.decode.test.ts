@@ -492,7 +492,7 @@ t.test("tools have their namespace, and other members of the namespace are decla
     {
       kind: "custom",
       name: "exec",
-      grammar: { type: "grammar", syntax: "lark", definition: "start: /.+/" },
+      grammar: { syntax: "lark", definition: "start: /.+/" },
       grammarAt: "tools.0.tools.1.format",
       namespace: "functions",
       at: "tools.0.tools.1",
@@ -575,8 +575,8 @@ t.test("free text is no grammar, and unknown members of one are declared", async
   const tool = (format: object) => read({ ...INPUT, tools: [{ type: "custom", name: "c", format }] });
   t.same(tool({ type: "text" }).tools, [{ kind: "custom", name: "c", at: "tools.0" }]);
   t.same(says(tool({ type: "text" })), ["tools_custom tools.0"]);
-  const grammar = { type: "grammar", syntax: "lark", definition: "start: /a/" };
-  const odd = tool({ ...grammar, flags: "i" });
+  const grammar = { syntax: "lark", definition: "start: /a/" };
+  const odd = tool({ type: "grammar", ...grammar, flags: "i" });
   t.same(odd.tools, [{ kind: "custom", name: "c", grammar, grammarAt: "tools.0.format", at: "tools.0" }]);
   t.same(says(odd), ["tools_custom tools.0", "other tools.0.format.flags"]);
 });

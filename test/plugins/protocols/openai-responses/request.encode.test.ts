@@ -682,27 +682,23 @@ t.test("tools are flat, always contain whether they are strict, and keep the tex
 });
 
 t.test("adjacent tools of a namespace are in it together", async (t) => {
-  const custom: Tool = { kind: "custom", name: "exec", namespace: "n", grammar: { type: "text" }, at: "c" };
+  const custom: Tool = { kind: "custom", name: "exec", namespace: "n", grammar: {}, at: "c" };
   const { tools } = writeTools([named("f", { namespace: "n" }), custom, named("g"), named("h", { namespace: "m" })]);
   t.match(tools, [
     {
       type: "namespace",
       name: "n",
-      tools: [{ name: "f" }, { type: "custom", name: "exec", format: { type: "text" } }],
+      tools: [{ name: "f" }, { type: "custom", name: "exec", format: { type: "grammar" } }],
     },
     { type: "function", name: "g" },
     { type: "namespace", name: "m", tools: [{ name: "h" }] },
   ]);
 });
 
-t.test("a grammar is beside its type, whatever form another protocol has", async (t) => {
+t.test("a grammar is beside its type", async (t) => {
   const grammar = { syntax: "lark", definition: "start: /a/" };
-  const tool = (grammar: unknown): Tool => ({ kind: "custom", name: "c", grammar, at: "c" });
-  for (const form of [
-    { type: "grammar", ...grammar },
-    { type: "grammar", grammar },
-  ])
-    t.same(writeTools([tool(form)]).tools, [{ type: "custom", name: "c", format: { type: "grammar", ...grammar } }]);
+  const { tools } = writeTools([{ kind: "custom", name: "c", grammar, at: "c" }]);
+  t.same(tools, [{ type: "custom", name: "c", format: { type: "grammar", ...grammar } }]);
 });
 
 t.test("web search, with unsupported settings declared", async (t) => {
