@@ -237,8 +237,8 @@ const MEDIA_RATES = [
 ] as const;
 
 /**
- * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be an image. Media
- * count at their own rates where these are higher.
+ * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be an image,
+ * speech or reasoning. Media count at their own rates where these are higher.
  */
 function dearestUsage(
   { most: input, media }: InputTokens,
@@ -256,9 +256,9 @@ function dearestUsage(
   }
   if (long > plain && long >= short) usage.in.write = { "1h": left };
   else if (short > plain) usage.in.write = { unsplit: left };
-  const { output_image: drawn = 0, output_audio: spoken = 0 } = price;
-  if (drawn > text && drawn >= spoken) usage.out.image = output;
-  else if (spoken > text) usage.out.audio = output;
+  const { output_image: drawn = 0, output_audio: spoken = 0, reasoning: thought = 0 } = price;
+  const dearest = Math.max(drawn, spoken, thought);
+  if (dearest > text) usage.out[dearest === drawn ? "image" : dearest === spoken ? "audio" : "reasoning"] = output;
   if (tier !== undefined) usage.tier = tier;
   return usage;
 }

@@ -232,6 +232,27 @@ limits: { default: { budget: $0.000001 } }
   t.equal(Math.round(await costOf("dear", text)), Math.round(2 * (await costOf("base", text))), "text at the text's");
 });
 
+t.test("an answer is reserved at the rate of its dearest kind, reasoning too", async (t) => {
+  const rates = [
+    ["output: 2", 2],
+    ["output: 2, reasoning: 1", 2],
+    ["output: 2, reasoning: 8", 8],
+    ["output: 2, reasoning: 8, output_audio: 9", 9],
+    ["output: 2, reasoning: 8, output_audio: 9, output_image: 10", 10],
+  ] as const;
+  const models = rates.map(([rate], i) => `  m${i}: { targets: [p:m], price: { input: 0, ${rate} }, output: 1000 }\n`);
+  const providers = `providers: { p: { url: "http://127.0.0.1:9/v1", speaks: ${ALL} } }\n`;
+  const { url } = await startGateway(
+    t,
+    `${providers}models:\n${models.join("")}limits: { all: { budget: $0.000001 } }\n`,
+  );
+  for (const [i, [rate, dollars]] of rates.entries()) {
+    const body = JSON.stringify({ model: `m${i}`, max_tokens: 1000, messages: [{ role: "user", content: "Think." }] });
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    t.equal(Number(/may cost up to \$([\d.]+\d)/.exec(await answer.text())?.[1]), dollars / 1000, rate);
+  }
+});
+
 const shape = (body: string): string => body.replace(/[\w+/=\\]{99,}/g, "…");
 
 /** Bodies that ask for 5,000 tokens in all ways, as they are spelled here; the model gives 100. */
