@@ -187,8 +187,8 @@ export interface EncodeContext {
 /** Maps tool names to names valid at the target, and back. */
 export interface ToolNameMap {
   /**
-   * Returns a tool's name at the target, which begins with its namespace: another one than that of every other tool. It has only `allowed` characters (a class for a RegExp, like
-   * `a-zA-Z0-9_-`) and at most `longest` of them.
+   * Returns a tool's name at the target, which begins with its namespace and differs from that of every other tool. It has only
+   * `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them.
    * @param tool `custom` if it takes free text, and is sent as a function
    * @param prefix what the target requires before it
    */
