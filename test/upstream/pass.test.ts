@@ -539,27 +539,30 @@ t.test("an answer before the end of the upload arrives, and the connection is re
   socket.destroy();
 });
 
-t.test("an answer before the end of the upload arrives, although its provider reads nothing more and closes", async (t) => {
-  const { port, ends } = await passing(t, (socket) => {
-    socket.pause();
-    // What has not been read makes the close a reset.
-    socket.write("HTTP/1.1 413 x\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno", () => socket.destroy());
-  });
-  const body = Buffer.alloc(8_000_000);
-  for (let nth = 0; nth < 20; nth++) {
-    const socket = connect(port, "127.0.0.1");
-    let text = "";
-    socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
-    socket.on("error", () => {});
-    socket.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`);
-    socket.write(body.subarray(0, 6_000_000));
-    await until(() => text.includes("\r\n\r\n"), `answer ${nth}`);
-    t.match(text, /^HTTP\/1.1 413/);
-    socket.destroy();
-  }
-  await until(() => ends.length === 20, "all ends");
-  t.same(ends, Array(20).fill(undefined));
-});
+t.test(
+  "an answer before the end of the upload arrives, although its provider reads nothing more and closes",
+  async (t) => {
+    const { port, ends } = await passing(t, (socket) => {
+      socket.pause();
+      // What has not been read makes the close a reset.
+      socket.write("HTTP/1.1 413 x\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno", () => socket.destroy());
+    });
+    const body = Buffer.alloc(8_000_000);
+    for (let nth = 0; nth < 20; nth++) {
+      const socket = connect(port, "127.0.0.1");
+      let text = "";
+      socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
+      socket.on("error", () => {});
+      socket.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`);
+      socket.write(body.subarray(0, 6_000_000));
+      await until(() => text.includes("\r\n\r\n"), `answer ${nth}`);
+      t.match(text, /^HTTP\/1.1 413/);
+      socket.destroy();
+    }
+    await until(() => ends.length === 20, "all ends");
+    t.same(ends, Array(20).fill(undefined));
+  },
+);
 
 t.test(
   "a kept connection that the provider closes: a request that only reads is sent again, any other is a 502",
