@@ -17,7 +17,7 @@ import {
   settingFields,
 } from "model-gateway/protocol";
 import { normalizeSchema, readSchema } from "./request.decode.tools.ts";
-import { type ProtoFields, SINCE_GEMINI_3, throwInvalidProtoField } from "./wire.ts";
+import { isBeforeGemini3, type ProtoFields, SINCE_GEMINI_3, throwInvalidProtoField } from "./wire.ts";
 
 /** How requests of this protocol express each feature of other protocols. */
 export const support: SupportTable = {
@@ -560,6 +560,10 @@ function writeThinking(
 const neverThinks = ({ facts: { thinking, reasons }, model }: EncodeContext): boolean =>
   thinking === "none" || (thinking === undefined && reasons === false && !SINCE_GEMINI_3.test(model));
 
+/** Returns how a model thinks; undefined where neither facts nor its name tell. Those before Gemini 3 refuse levels. [D] */
+const styleOf = (context: EncodeContext): EncodeContext["facts"]["thinking"] =>
+  context.facts.thinking ?? (isBeforeGemini3(context) ? "budget" : undefined);
+
 const isThinkingOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
 
 /** Reports whether to show thoughts: by default if thinking was requested. Not showing them is the vendor's default. */
@@ -571,7 +575,7 @@ function showsThoughts(config: ReasoningConfig): true | undefined {
 
 function thinkingAmount(config: ReasoningConfig, conversation: Conversation, context: EncodeContext): JsonObject {
   const { effort, budget } = config;
-  const { thinking } = context.facts;
+  const thinking = styleOf(context);
   const usesLevels = thinking === "level" || thinking === "adaptive";
   if (isThinkingOff(config)) return leastThinking(conversation, context, usesLevels);
   // -1 lets the model choose; an effort beside it is more precise.

@@ -235,6 +235,8 @@ t.test("an effort is a level, or tokens where the model takes tokens", async (t)
   t.same(thinking({ summary: "auto" }, { thinking: "budget" }), { thinkingBudget: -1, includeThoughts: true });
   t.equal(thinking({ show: false }, { thinking: "budget" }), undefined);
   t.equal(thinking({ show: false }), undefined);
+  const named = written({ reasoning: { effort: "medium" } }, {}, "gemini-2.5-flash").body.generationConfig;
+  t.same(named, { thinkingConfig: { thinkingBudget: 12288, includeThoughts: true } }, "by its name, whoever serves it");
 });
 
 gathered(t, "never both a level and tokens, whatever is asked for", async (t) => {
