@@ -405,7 +405,10 @@ export function plainChatFaultsOf(text: string): Fault[] {
     const role = String(message["role"]);
     court.need(/^(?:system|user|assistant|tool)$/.test(role), `messages.${i}`, `${role} is no role`);
     const isList = Array.isArray(message["content"]);
-    court.need(!(isList && /^(?:system|tool)$/.test(role)), `messages.${i}`, "a list where many take a string");
+    const isPlain = isList && objects(message["content"]).every(({ type }) => type === "text");
+    const takesString = /^(?:system|tool)$/.test(role) || (role === "assistant" && isPlain);
+    court.need(!(isList && takesString), `messages.${i}`, "a list where many take a string");
+    court.need(!("refusal" in message), `messages.${i}`, "a refusal, which only OpenAI knows");
     for (const { type } of objects(message["tool_calls"]))
       court.need(type === "function", `messages.${i}`, `a call of a ${type}`);
   }

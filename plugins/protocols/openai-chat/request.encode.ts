@@ -160,8 +160,12 @@ class ChatMessageWriter {
 
   private assistant(turn: Turn): void {
     const calls = turn.parts.filter((part) => part.kind === "tool_call");
-    const refusals = turn.parts.filter((part) => part.kind === "refusal");
-    const content = this.content(turn.parts, true);
+    // Others than OpenAI do not know refusals, and some ignore a list here, or refuse it. [D]
+    const isOwn = isOpenaiModel(this.context);
+    const refusals = isOwn ? turn.parts.filter((part) => part.kind === "refusal") : [];
+    const content = isOwn
+      ? this.content(turn.parts, true)
+      : joinTexts(this.content(turn.parts.map(refusalAsText), true), "\n\n");
     this.declareOrder(turn.parts);
     const message: JsonObject = { role: "assistant", ...nameMember(turn), ...contentMember(content) };
     // Vendors refuse a message without content unless it is null.
@@ -280,7 +284,10 @@ const nameMember = ({ name }: Turn): JsonObject => (name === undefined ? {} : { 
 const isPlainText = (part: JsonObject | undefined): boolean =>
   part?.["type"] === "text" && Object.keys(part).length === 2;
 
-/** Joins texts: many servers of other models take only a string of the system and of a tool, or ignore a list. [D] */
+const refusalAsText = (part: Part): Part =>
+  part.kind === "refusal" ? { kind: "text", text: part.text, at: part.at } : part;
+
+/** Joins texts: many servers of other models take only a string of all but the user, or ignore a list. [D] */
 const joinTexts = (content: readonly JsonObject[], separator: string): readonly JsonObject[] =>
   content.length > 1 && content.every(isPlainText)
     ? [{ type: "text", text: content.map(({ text }) => text).join(separator) }]

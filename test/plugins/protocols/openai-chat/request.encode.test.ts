@@ -513,6 +513,21 @@ t.test("members that only some vendors take are left out for others, which is de
   t.same(sent("served-here", { cache_marks: true }), [all, []], "as OpenAI takes cache marks");
 });
 
+t.test("an assistant's texts and refusals are one string for models that are not OpenAI's", async (t) => {
+  const turns = [turn("assistant", text("one"), text("two"), { kind: "refusal", text: "No.", at: "r" })];
+  t.same(write({ turns }).body.messages, [{ role: "assistant", content: "one\n\ntwo\n\nNo." }]);
+  t.same(write({ turns }, {}, undefined, "gpt-5.6").body.messages, [
+    {
+      role: "assistant",
+      content: [
+        { type: "text", text: "one" },
+        { type: "text", text: "two" },
+      ],
+      refusal: "No.",
+    },
+  ]);
+});
+
 t.test("defaults are left out: not every server knows their members", async (t) => {
   const tools: Conversation["tools"] = [{ kind: "function", name: "one", strict: false, at: "tools.0" }];
   const { body } = write({ tools, parallel: true, tier: "auto" });
