@@ -51,7 +51,8 @@ export const takesLateSystem = ({ model, facts: { system_in_place } }: NamedMode
   system_in_place ?? !SYSTEM_FIRST.test(model);
 
 /** Models that refuse an assistant's message without its reasoning while they reason, as they do unasked. [D: DeepSeek, Moonshot] */
-const NEEDS_REASONING = /(?:^|\/)(?:deepseek-(?:reasoner|v(?:[4-9]|\d\d))|kimi-k(?:2[.p-]?(?:[5-9]|thinking)|[3-9]))/i;
+const NEEDS_REASONING =
+  /(?:^|\/)(?:deepseek-(?:reasoner|v(?:[4-9]|\d\d))|kimi-(?:for-coding|k(?:2[.p-]?(?:[5-9]|thinking)|[3-9])))/i;
 
 /** What stands for reasoning that there was none of, or that another model made: these models take any text, but none that is empty. */
 export const NO_REASONING = ".";

@@ -631,7 +631,14 @@ t.test(
     ];
     const reasoning = (model: string) =>
       messagesTo(model, ...turns).flatMap((sent) => (sent["role"] === "assistant" ? [sent["reasoning_content"]] : []));
-    for (const model of ["deepseek-v4-pro", "deepseek-reasoner", "kimi-k2.5", "moonshotai/kimi-k2-thinking", "kimi-k3"])
+    for (const model of [
+      "deepseek-v4-pro",
+      "deepseek-reasoner",
+      "kimi-k2.5",
+      "moonshotai/kimi-k2-thinking",
+      "kimi-k3",
+      "kimi-for-coding",
+    ])
       t.same(reasoning(model), ["So.", "."], model);
     for (const model of ["deepseek-chat", "kimi-k2-0905-preview", "gpt-5.6", "qwen3"])
       t.same(reasoning(model), ["So.", undefined], model);
