@@ -22,7 +22,7 @@ const EXTRA_EFFORTS: readonly (readonly [model: RegExp, efforts: readonly Effort
 
 /** Models known to reason always, which refuse the effort `none`. [D] */
 const ALWAYS_REASONS =
-  /(?:^|\/)(?:gpt-5(?:-mini|-nano|-codex)?|o[134](?:-mini|-pro)?|gpt-oss[-:]\d+b)(?:-\d{4}-\d{2}-\d{2})?$/;
+  /(?:^|\/)(?:(?:gpt-5(?:-mini|-nano|-codex)?|o[134](?:-mini|-pro)?|gpt-oss[-:]\d+b)(?:-\d{4}-\d{2}-\d{2})?$|grok-4\.[56])/;
 
 /**
  * Returns an effort that the model accepts: one from another vendor's client that the model is not known to accept becomes the

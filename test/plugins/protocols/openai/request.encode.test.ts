@@ -135,6 +135,8 @@ t.test(
     t.same(sent("none", "gpt-5.1"), ["none", 0]);
     t.same(sent("none", "openai/gpt-5-mini-2025-08-07"), ["minimal", 1], "it reasons always");
     t.same(sent("none", "o3"), ["low", 1]);
+    t.same(sent("none", "grok-4.5"), ["low", 1]);
+    t.same(sent("none", "grok-4.3"), ["none", 0]);
     t.same(sent("none", "o3", "openai-responses"), ["none", 0]);
     t.same(sent("low", "another"), ["low", 0]);
     t.same(sent("minimal", "another", "openai-chat"), ["minimal", 0], "the vendor decides on it");
