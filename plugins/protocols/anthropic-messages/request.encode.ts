@@ -87,7 +87,7 @@ function refuseUnsupported(conversation: Conversation, context: EncodeContext): 
 }
 
 /** Hosts that serve the vendor's models without its web search, and those where the names of its models are the operator's. */
-const WITHOUT_SEARCH = /^bedrock-/;
+const WITHOUT_SEARCH = /(?:^|\.)bedrock-/;
 const AZURE = /\.azure\.com$/;
 
 /**
