@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import t from "tap";
@@ -178,3 +178,16 @@ t.test("behind https the cookie has the __Host- prefix, and no other cookie is r
   const planted = cookie.slice("__Host-".length);
   t.equal((await ask("GET", "/api/now", { headers: { ...headers, cookie: planted } })).status, 401);
 });
+
+t.test(
+  "a session lasts where the store's file was removed, so that the console can say it; no change is made",
+  async (t) => {
+    const { ask, folder } = await startAdmin(t, WITH_TOKENS);
+    const opened = await ask("POST", "/api/session", { body: { token: TOKEN } });
+    const [cookie = ""] = (opened.headers["set-cookie"] as string[])[0]?.split(";") ?? [];
+    renameSync(join(folder, "gateway.db-wal"), join(folder, "away"));
+    for (const path of ["/api/session", "/api/now", "/api/keys", "/api/audit", "/api/requests"])
+      t.equal((await ask("GET", path, { headers: { cookie } })).status, 200, path);
+    t.equal((await ask("POST", "/api/keys", { ...bearer(TOKEN), body: { name: "one" } })).status, 503);
+  },
+);

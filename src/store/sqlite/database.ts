@@ -96,10 +96,11 @@ export class SqliteDatabase implements SqlRunner {
     return this.sqlite.prepare(sql);
   }
 
-  /** Waits, without blocking, while another process writes. */
+  /** Reads at once, also of a file that was removed; waits to write, without blocking, while another process does. */
   async query(text: string, ...values: readonly SqlValue[]): Promise<Record<string, unknown>[]> {
     const statement = this.statements.getOrInsertComputed(text, () => this.prepare(text));
-    return this.retryWhileBusy(() => statement.all(...values));
+    const run = () => statement.all(...values);
+    return text.startsWith("select") ? run() : this.retryWhileBusy(run);
   }
 
   /** Runs `work` in one write transaction: all of it is committed or, when it throws, nothing. Never waits long. */
