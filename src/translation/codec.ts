@@ -90,12 +90,12 @@ export interface OpaquePlaces {
   /**
    * Returns what becomes invalid once these are removed: a message without a block, a setting that requires a signature.
    * @param removedPaths the spans of the places whose state cannot be read
-   * @param facts of the model that will receive the request
+   * @param target the model that will receive the request
    */
   consequences?(
     body: Record<string, unknown>,
     removedPaths: readonly JsonPath[],
-    facts: Facts,
+    target: StateTarget,
   ): Iterable<OpaqueConsequence>;
   /** Repairs requests that lost state before the gateway; absent: the vendor requires none. */
   readonly lost?: LostState;
@@ -125,7 +125,7 @@ export interface OpaquePlace {
 
 export interface OpaqueConsequence {
   readonly path: JsonPath;
-  /** JSON to replace or add at the path; absent: it is removed. */
+  /** JSON to replace or add at the path (the index -1 adds a first element to a list); absent: it is removed. */
   readonly json?: string;
   /** Notice to the client, where more than an empty shell is removed. */
   readonly why?: string;

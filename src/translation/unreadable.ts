@@ -60,7 +60,7 @@ export function removeUnreadable(
   }
   const changes =
     removedSpans.length > 0
-      ? opaque.consequences?.(body, removedSpans, to.facts)
+      ? opaque.consequences?.(body, removedSpans, to)
       : strict
         ? []
         : opaque.lost?.repairs(body, to);

@@ -34,8 +34,8 @@ interface PathChanges {
   /** Values to remove, each with its name and one comma. */
   readonly remove?: Iterable<JsonPath>;
   /**
-   * JSON to put at a path: replaces the existing value, even a removed one, or is added as the last member of an object. Ignored
-   * below a removed value.
+   * JSON to put at a path: replaces the existing value, even a removed one, or is added as the last member of an object, or with the
+   * index -1 as the first element of a list that keeps others. Ignored below a removed value.
    */
   readonly replace?: Iterable<readonly [path: JsonPath, json: string]>;
 }
@@ -149,6 +149,9 @@ class PathWalker {
       at = skipSpace(text, at);
       if (text[at] === COMMA) at = skipSpace(text, at + 1);
     }
+    const first = nodes.get(-1)?.replacement;
+    if (first !== undefined && open === OPEN_ARRAY)
+      this.edits.push({ start: start + 1, end: start + 1, bytes: Buffer.from(`${first},`) });
     this.remove(children, start, at + 1);
     if (open === OPEN_OBJECT) this.add(nodes, names, at, children.some(({ isRemoved }) => !isRemoved) ? "," : "");
     return at + 1;

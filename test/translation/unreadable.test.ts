@@ -33,7 +33,7 @@ const protocol: TranslatedProtocol = {
                   },
                 ],
           ),
-        consequences: (_body, gone: readonly JsonPath[], facts) =>
+        consequences: (_body, gone: readonly JsonPath[], { facts }) =>
           gone.length > 1 || facts.thinking === "budget" ? [{ path: ["thinking"], why: "there is no state" }] : [],
       },
     },

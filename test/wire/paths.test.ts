@@ -31,6 +31,11 @@ t.test("a missing member of an object is added after its last one", async (t) =>
   t.equal(changed('{"a":1}', { remove: [["a"]], replace: [[["c"], "3"]] }), '{"c":3}');
 });
 
+t.test("an element is added before the others of a list", async (t) => {
+  t.equal(put('{"a": [ 1 , 2 ]}', [["a", -1], "0"]), '{"a": [0, 1 , 2 ]}');
+  t.equal(put('{"a":{"b":1}}', [["a", -1], "0"]), '{"a":{"b":1}}', "not of an object");
+});
+
 t.test("of a value that is removed and replaced, the replacement stays", async (t) => {
   t.equal(changed('{"a":1,"b":2}', { remove: [["a"]], replace: [[["a"], "3"]] }), '{"a":3,"b":2}');
   t.equal(changed('{"a":{"b":1},"c":2}', { remove: [["a"]], replace: [[["a", "b"], "3"]] }), '{"c":2}');

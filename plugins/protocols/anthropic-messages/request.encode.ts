@@ -25,7 +25,7 @@ import {
 } from "model-gateway/protocol";
 import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
 import { describeAlternatives, enforceableSchema, fitMembers, whyUnenforceable } from "./support.schema.ts";
-import { thinkingCodec } from "./support.thinking.ts";
+import { isThinking, NO_THINKING_BLOCK, needsThinking, thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, cacheControl, promptSettings } from "./support.ts";
 import { ANTHROPIC_MESSAGES, CLAUDE, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
 
@@ -275,21 +275,9 @@ function refusePrefill(turns: readonly Turn[], context: EncodeContext): void {
     context.refuse(last.at, "This model does not continue a turn of the assistant; end with one of the user");
 }
 
-/**
- * Models that refuse an assistant's turn without its thinking while they think, as they do unasked: "The `content[].thinking` in the
- * thinking mode must be passed back to the API". [D: DeepSeek, Moonshot; issues of agents]
- */
-const NEEDS_THINKING =
-  /(?:^|\/)(?:deepseek-(?:reasoner|v(?:[4-9]|\d\d))|kimi-(?:for-coding|k(?:2[.p-]?(?:[5-9]|thinking)|[3-9])))/i;
-
-/** What stands for thinking that there was none of, or that another model did. */
-const NO_THINKING_BLOCK: JsonObject = { type: "thinking", thinking: ".", signature: "" };
-
-const isThinking = ({ type }: JsonObject): boolean => type === "thinking" || type === "redacted_thinking";
-
 function messageOf(turn: Turn, context: EncodeContext, marks: CacheMarks): WrittenMessage {
   const content = blocksOf(turn, context, marks);
-  if (turn.role === "assistant" && NEEDS_THINKING.test(context.model) && !content.some(isThinking))
+  if (turn.role === "assistant" && needsThinking(context) && !content.some(isThinking))
     content.unshift(NO_THINKING_BLOCK);
   if (!content.some(({ type }) => type === "tool_result")) return { role: turn.role, content };
   const results = content.filter(({ type }) => type === "tool_result");

@@ -170,7 +170,23 @@ function budgetThinking(
 /** The notice where thinking is disabled because required thoughts are missing. */
 export const LOST_THINKING = "no thinking: the thoughts before the last tool calls are not in the request";
 
+/**
+ * Models that refuse an assistant's turn without its thinking while they think, as they do unasked: "The `content[].thinking` in the
+ * thinking mode must be passed back to the API". [D: DeepSeek, Moonshot; issues of agents]
+ */
+const NEEDS_THINKING =
+  /(?:^|\/)(?:deepseek-(?:reasoner|v(?:[4-9]|\d\d))|kimi-(?:for-coding|k(?:2[.p-]?(?:[5-9]|thinking)|[3-9])))/i;
+
+/** Reports whether each turn of the assistant's needs thinking. */
+export const needsThinking = ({ model }: Pick<EncodeContext, "model">): boolean => NEEDS_THINKING.test(model);
+
+/** What stands for thinking that there was none of, or that another model did. */
+export const NO_THINKING_BLOCK: JsonObject = { type: "thinking", thinking: ".", signature: "" };
+
 const THINKING_BLOCKS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
+
+/** Reports whether a block is thinking, readable or not. */
+export const isThinking = (block: unknown): boolean => THINKING_BLOCKS.has(typeOf(block));
 const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
 
 /**
@@ -198,4 +214,4 @@ export function lacksThinking(messages: readonly JsonObject[]): boolean {
 const holdsResult = ({ content }: JsonObject): boolean =>
   asList(content).some((block) => typeOf(block) === "tool_result");
 
-const beginsWithThinking = ({ content }: JsonObject): boolean => THINKING_BLOCKS.has(typeOf(asList(content)[0]));
+const beginsWithThinking = ({ content }: JsonObject): boolean => isThinking(asList(content)[0]);

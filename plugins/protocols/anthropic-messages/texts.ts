@@ -12,7 +12,14 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { isThinkingLost, LOST_THINKING, lacksThinking } from "./support.thinking.ts";
+import {
+  isThinking,
+  isThinkingLost,
+  LOST_THINKING,
+  lacksThinking,
+  NO_THINKING_BLOCK,
+  needsThinking,
+} from "./support.thinking.ts";
 import { CLAUDE } from "./wire.ts";
 
 /** Positions of human text in requests, messages and events. */
@@ -134,22 +141,62 @@ export const opaque: OpaquePlaces = {
   find: opaquePlaces,
   consequences,
   lost: {
-    // Imitations of the protocol may think without the thoughts before a call.
+    // Other imitations of the protocol may think without the thoughts before a call.
     mayBeIn(body, { model }) {
-      if (!CLAUDE.test(model) || !isByTokens(body.value("thinking"))) return false;
+      const thinking = body.value("thinking");
+      const isRequired = requiresThinking(thinking, model);
+      if (!isRequired && !(CLAUDE.test(model) && isByTokens(thinking))) return false;
       const messages = body.member("messages");
       if (!messages) return false;
       const bytes = body.slice(messages.start, messages.end);
       // A client that keeps some thoughts keeps all: its requests need not be parsed.
-      return bytes.includes('"tool_result"') && !bytes.includes('thinking"');
+      return isRequired
+        ? hasTurnWithoutThinking(bytes)
+        : bytes.includes('"tool_result"') && !bytes.includes('thinking"');
     },
     *repairs(body, { model }) {
       const messages = asList(body["messages"]).map((message) => asObject(message) ?? {});
+      if (requiresThinking(body["thinking"], model))
+        for (const [i, message] of messages.entries()) yield* thinkingOf(message, i, asList(message["content"]));
       if (CLAUDE.test(model) && isByTokens(body["thinking"]) && lacksThinking(messages))
         yield { path: ["thinking"], why: LOST_THINKING };
     },
   },
 };
+
+/** Reports whether no thinking stands between a turn of the assistant's and its next one, in the order in which clients write members. */
+function hasTurnWithoutThinking(messages: Buffer): boolean {
+  const turn = '"assistant"';
+  for (let at = messages.indexOf(turn); at >= 0; ) {
+    const next = messages.indexOf(turn, at + 1);
+    const bytes = messages.subarray(at, next < 0 ? undefined : next);
+    if (!bytes.includes('"thinking":') && !bytes.includes('"redacted_thinking"')) return true;
+    at = next;
+  }
+  return false;
+}
+
+/**
+ * Yields what stands for thinking in a turn of the assistant's that has none.
+ * @param blocks those that remain of the message
+ * @param at the place of the block: -1 puts it before the others
+ */
+function* thinkingOf(
+  { role, content }: JsonObject,
+  index: number,
+  blocks: readonly unknown[],
+  at = -1,
+): Generator<OpaqueConsequence> {
+  const path = ["messages", index, "content"];
+  if (role !== "assistant" || blocks.some(isThinking)) return;
+  if (blocks.length > 0) yield { path: [...path, at], json: JSON.stringify(NO_THINKING_BLOCK) };
+  else if (typeof content === "string" && content !== "")
+    yield { path, json: JSON.stringify([NO_THINKING_BLOCK, { type: "text", text: content }]) };
+}
+
+/** Reports whether a model refuses a turn of the assistant's without thinking. */
+const requiresThinking = (thinking: unknown, model: string): boolean =>
+  needsThinking({ model }) && asObject(thinking)?.["type"] !== "disabled";
 
 const isByTokens = (thinking: unknown): boolean => asObject(thinking)?.["type"] === "enabled";
 
@@ -173,8 +220,13 @@ function* opaqueWithin(content: unknown, path: JsonPath): Generator<OpaquePlace>
   }
 }
 
-/** Removes messages without blocks, and thinking by tokens that would continue from missing thoughts. */
-function* consequences(body: JsonObject, removedPaths: readonly JsonPath[]): Generator<OpaqueConsequence> {
+/** Removes messages without blocks, and thinking by tokens that would continue from missing thoughts, or puts others in their place. */
+function* consequences(
+  body: JsonObject,
+  removedPaths: readonly JsonPath[],
+  { model }: { model: string },
+): Generator<OpaqueConsequence> {
+  const isRequired = requiresThinking(body["thinking"], model);
   const removed = new Set(removedPaths.map((path) => path.join(" ")));
   const remaining: JsonObject[] = [];
   for (const [i, value] of asList(body["messages"]).entries()) {
@@ -183,6 +235,8 @@ function* consequences(body: JsonObject, removedPaths: readonly JsonPath[]): Gen
     const blocks = content.filter((_, j) => !removed.has(`messages ${i} content ${j}`));
     if (blocks.length === 0 && content.length > 0) yield { path: ["messages", i] };
     else remaining.push({ ...message, content: blocks });
+    if (isRequired) yield* thinkingOf(message, i, blocks, removed.has(`messages ${i} content 0`) ? 0 : -1);
   }
-  if (isByTokens(body["thinking"]) && isThinkingLost(remaining)) yield { path: ["thinking"], why: LOST_THINKING };
+  if (!isRequired && isByTokens(body["thinking"]) && isThinkingLost(remaining))
+    yield { path: ["thinking"], why: LOST_THINKING };
 }

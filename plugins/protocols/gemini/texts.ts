@@ -118,7 +118,7 @@ export const opaque: OpaquePlaces = {
     for (const request of requestsIn(body))
       for (const content of contentsIn(request)) for (const part of partsIn(content)) yield* signaturePlaces(part);
   },
-  *consequences(body, removedPaths, facts) {
+  *consequences(body, removedPaths, target) {
     const removed = new Set(removedPaths.map((path) => JSON.stringify(path)));
     for (const request of requestsIn(body)) {
       const turns: RemainingTurn[] = [];
@@ -133,7 +133,7 @@ export const opaque: OpaquePlaces = {
         else yield { path: content.path };
         if (remaining && content.role !== "system") turns.unshift({ role: content.role, parts: remaining });
       }
-      if (requiresSignatures({ facts, model: "" })) yield* bypassSignatures(turns, removed);
+      if (requiresSignatures(target)) yield* bypassSignatures(turns, removed);
     }
   },
   lost: {

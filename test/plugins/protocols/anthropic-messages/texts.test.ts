@@ -81,7 +81,8 @@ t.test("any value in place of content is tolerated", async (t) => {
     for (const body of [value, inside, { messages: value }, { type: "content_block_delta", delta: value }]) {
       for (const { path } of [...texts.request(body), ...texts.response(body)])
         t.type(valueAt(body, path), "string", JSON.stringify(body));
-      if (body === inside) t.same([...opaque.find(inside), ...(opaque.consequences?.(inside, [], {}) ?? [])], []);
+      if (body === inside)
+        t.same([...opaque.find(inside), ...(opaque.consequences?.(inside, [], { model: "m", facts: {} }) ?? [])], []);
     }
   }
 });
@@ -193,14 +194,17 @@ t.test("every text of a recorded request can be changed in place, and nothing el
 });
 
 /** A request without the state of another provider: its bytes, and why settings went with it. */
-function without(text: string, foreign: (state: string) => boolean = () => true) {
+function without(text: string, foreign: (state: string) => boolean = () => true, model = "m") {
   const body = JSON.parse(text) as JsonObject;
   const gone = [...opaque.find(body)]
     .filter(({ path }) => foreign(String(valueAt(body, path))))
     .map(({ span }) => span);
-  const more = [...(opaque.consequences?.(body, gone, {}) ?? [])];
+  const more = [...(opaque.consequences?.(body, gone, { model, facts: {} }) ?? [])];
   const bytes = Buffer.from(text);
-  const edits = pathEdits(bytes, { remove: [...gone, ...more.map(({ path }) => path)] });
+  const edits = pathEdits(bytes, {
+    remove: [...gone, ...more.flatMap(({ path, json }) => (json === undefined ? [path] : []))],
+    replace: more.flatMap(({ path, json }) => (json === undefined ? [] : [[path, json] as const])),
+  });
   const left = Buffer.concat(splice([bytes], edits)).toString();
   return {
     left,
@@ -248,6 +252,54 @@ t.test("a thinking budget is removed with thinking that a tool loop would need, 
   t.match(without(ask(adaptive, foreign)), { left: ask(adaptive, ""), told: [] }, "which the vendor does not require");
   const over = ',{"role":"assistant","content":[{"type":"text","text":"Ho"}]},{"role":"user","content":"So?"}';
   t.match(without(ask(enabled, foreign, over)), { left: ask(enabled, "", over), told: [] }, "the loop is over");
+});
+
+t.test("models that refuse a turn without thinking get something in its place", async (t) => {
+  const placed = '{"type":"thinking","thinking":".","signature":""}';
+  const [call, own] = ['{"type":"tool_use","id":"a","input":{"n":1.0}}', '{"type":"thinking","thinking":"Hm."}'];
+  const ask = (content: string, thinking = "enabled") =>
+    `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":${content}}],"thinking":{"type":"${thinking}"}}`;
+  const foreign = state("signature", "thinking");
+  for (const model of ["deepseek-v4-pro", "kimi-k2.5", "kimi-for-coding"]) {
+    const left = (content: string) => without(ask(content), undefined, model).left;
+    t.equal(left(`[${foreign}, ${call}]`), ask(`[${placed}, ${call}]`), model);
+    t.equal(left(`[${foreign},${foreign},${call}]`), ask(`[${placed},${call}]`));
+    t.equal(left(`[ ${call},${foreign}]`), ask(`[${placed}, ${call}]`));
+    t.equal(left(`[${own},${foreign},${call}]`), ask(`[${own},${call}]`));
+    t.equal(left(`[${call}]`), ask(`[${placed},${call}]`), "a turn that had none");
+    t.equal(left('"Ho"'), ask(`[${placed},{"type":"text","text":"Ho"}]`));
+    t.equal(left('""'), ask('""'));
+    t.equal(left(`[${foreign}]`), '{"messages":[{"role":"user","content":"Hi"}],"thinking":{"type":"enabled"}}');
+    const off = ask(`[${foreign},${call}]`, "disabled");
+    t.equal(without(off, undefined, model).left, ask(`[${call}]`, "disabled"), "it does not think");
+  }
+  t.equal(without(ask(`[${foreign},${call}]`), undefined, "glm-5").left, ask(`[${call}]`));
+});
+
+t.test("a turn without thinking is found before the request is parsed, and repaired", async (t) => {
+  const [user, call] = [
+    { role: "user", content: "thinking" },
+    { type: "tool_use", id: "a" },
+  ];
+  const turn = (...content: object[]) => ({ role: "assistant", content });
+  const thought = turn({ type: "thinking", thinking: "Hm.", signature: "" }, call);
+  const target = (model: string) => ({ model, facts: {} });
+  const mayLack = (messages: object[], model = "kimi-k2.5", thinking?: object) =>
+    opaque.lost?.mayBeIn(new Body([Buffer.from(JSON.stringify({ messages, thinking }))], "json"), target(model));
+  for (const lacking of [
+    [user, turn(call)],
+    [user, turn(call), user, thought],
+    [user, thought, user, turn(call), user],
+  ]) {
+    t.equal(mayLack(lacking), true);
+    t.equal(mayLack(lacking, "glm-5"), false);
+    t.equal(mayLack(lacking, "kimi-k2.5", { type: "disabled" }), false);
+    const index = lacking.findIndex((message) => "content" in message && message.content.length === 1);
+    const repairs = [...(opaque.lost?.repairs({ messages: lacking }, target("kimi-k2.5")) ?? [])];
+    t.match(repairs, [{ path: ["messages", index, "content", -1], json: /thinking/ }]);
+  }
+  for (const fine of [[user], [user, thought], [user, thought, user, turn({ type: "redacted_thinking", data: "x" })]])
+    t.equal(mayLack(fine), false);
 });
 
 t.test(

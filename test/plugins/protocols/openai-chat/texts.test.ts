@@ -133,7 +133,7 @@ t.test("hostile JSON takes no more than linear time", async (t) => {
   const entries = [{ type: "reasoning.encrypted", data: "gw1.x", format: "gw1" }];
   const many = { messages: Array.from({ length: 50_000 }, () => ({ role: "assistant", reasoning_details: entries })) };
   const gone = [...opaque.find(many)].map(({ span }) => span);
-  t.equal([...(opaque.consequences?.(many, gone, {}) ?? [])].length, 50_000);
+  t.equal([...(opaque.consequences?.(many, gone, { model: "m", facts: {} }) ?? [])].length, 50_000);
 });
 
 t.test("every text of a recorded request can be changed in place, and nothing else changes", async (t) => {
