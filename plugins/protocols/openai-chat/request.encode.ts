@@ -31,6 +31,7 @@ import {
   fitCallId,
   NO_REASONING,
   needsReasoning,
+  REASONING_MEMBERS,
   takesFreeText,
   takesLateSystem,
   takesSearchOptions,
@@ -259,8 +260,6 @@ class ChatMessageWriter {
     return mediaPart(media, this.context);
   }
 }
-
-const REASONING_MEMBERS = ["reasoning_content", "reasoning", "reasoning_details"];
 
 /** Returns a function's arguments; of a tool of free text that is sent as a function, the object that holds the text. */
 const argumentsOf = (call: ToolCall): string =>

@@ -8,7 +8,7 @@ import { isOpenaiModel } from "../openai/request.encode.ts";
 import { SEARCH_MODEL } from "./usage.ts";
 
 /** The part of a request's target that decides. */
-type NamedModel = Pick<EncodeContext, "model" | "facts" | "url">;
+export type NamedModel = Pick<EncodeContext, "model" | "facts" | "url">;
 
 /**
  * Reports whether a model takes tools of free text: OpenAI's do from GPT-5 on, and other vendors that serve them know only functions
@@ -56,6 +56,9 @@ const NEEDS_REASONING =
 
 /** What stands for reasoning that there was none of, or that another model made: these models take any text, but none that is empty. */
 export const NO_REASONING = ".";
+
+/** Members that have a message's reasoning. */
+export const REASONING_MEMBERS = ["reasoning_content", "reasoning", "reasoning_details"] as const;
 
 /** Reports whether an assistant's messages need `reasoning_content`. */
 export const needsReasoning = ({ model }: NamedModel): boolean => NEEDS_REASONING.test(model);

@@ -14,6 +14,7 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
+import { type NamedModel, NO_REASONING, needsReasoning, REASONING_MEMBERS } from "./support.models.ts";
 import { ENVELOPE_FORMAT, LEGACY_CALL } from "./wire.ts";
 
 /** Positions of human text in requests, complete responses and chunks. */
@@ -187,7 +188,58 @@ const withPiece = (place: TextPlace, choice: string | undefined, piece: string):
   choice === undefined ? place : { ...place, piece: `${choice} ${piece}` };
 
 /** Positions of opaque state in requests, which only the provider that created it can read. */
-export const opaque: OpaquePlaces = { find: opaquePlaces, consequences };
+export const opaque: OpaquePlaces = {
+  find: opaquePlaces,
+  *consequences(body, removedPaths, target) {
+    const withoutReasoning = new Set<number>();
+    for (const consequence of removedReasoning(body, removedPaths)) {
+      withoutReasoning.add(consequence.path[1] as number);
+      yield consequence;
+    }
+    if (requiresReasoning(body["tools"], body["thinking"], target)) yield* missingReasoning(body, withoutReasoning);
+  },
+  lost: {
+    mayBeIn(body, target) {
+      const messages = needsReasoning(target) && body.member("tools") && body.member("messages");
+      return !!messages && hasTurnWithoutReasoning(body.slice(messages.start, messages.end));
+    },
+    *repairs(body, target) {
+      if (requiresReasoning(body["tools"], body["thinking"], target)) yield* missingReasoning(body, new Set());
+    },
+  },
+};
+
+/** Reports whether the assistant's messages of a request need their reasoning: with tools, unless the model is not to reason. [D] */
+const requiresReasoning = (tools: unknown, thinking: unknown, target: NamedModel): boolean =>
+  needsReasoning(target) && asList(tools).length > 0 && asObject(thinking)?.["type"] !== "disabled";
+
+const REASONING = '"reasoning_content":';
+
+/**
+ * Reports whether no reasoning stands between a message of the assistant's and its next one: clients that keep some keep all, and
+ * their requests need not be parsed.
+ */
+function hasTurnWithoutReasoning(messages: Buffer): boolean {
+  const turn = '"assistant"';
+  for (let at = messages.indexOf(turn); at >= 0; ) {
+    const next = messages.indexOf(turn, at + 1);
+    const reasoning = messages.subarray(at, next < 0 ? undefined : next);
+    const start = reasoning.indexOf(REASONING) + REASONING.length;
+    if (start < REASONING.length || !/^ ?"[^"]/.test(reasoning.toString("latin1", start, start + 3))) return true;
+    at = next;
+  }
+  return false;
+}
+
+/** Yields what stands for reasoning in the assistant's messages that have none. @param emptied messages whose reasoning is removed */
+function* missingReasoning({ messages }: JsonObject, emptied: ReadonlySet<number>): Generator<OpaqueConsequence> {
+  for (const [i, value] of asList(messages).entries()) {
+    const message = asObject(value) ?? {};
+    if (message["role"] !== "assistant") continue;
+    if (emptied.has(i) || !REASONING_MEMBERS.some((name) => message[name]))
+      yield { path: ["messages", i, "reasoning_content"], json: JSON.stringify(NO_REASONING) };
+  }
+}
 
 function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
   for (const [i, value] of asList(body["messages"]).entries()) {
@@ -216,7 +268,7 @@ function* stateOnCall({ extra_content }: JsonObject, call: JsonPath): Generator<
  * Yields what must be removed with entries of `reasoning_details`: the gateway's entries that contained their text, the
  * members that repeat the text, the list if nothing remains in it, and a message that has nothing else.
  */
-function* consequences({ messages }: JsonObject, removedPaths: readonly JsonPath[]): Generator<OpaqueConsequence> {
+function* removedReasoning({ messages }: JsonObject, removedPaths: readonly JsonPath[]): Generator<OpaqueConsequence> {
   const removedEntries = new Map<number, Set<number>>();
   for (const [, i, name, n] of removedPaths as [string, number, string, number][])
     if (name === "reasoning_details") removedEntries.set(i, (removedEntries.get(i) ?? new Set()).add(n));

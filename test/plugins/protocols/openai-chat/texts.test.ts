@@ -1,6 +1,7 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
 import { opaque, texts } from "../../../../plugins/protocols/openai-chat/texts.ts";
+import { Body } from "../../../../src/core/body.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
 import { Envelopes } from "../../../../src/translation/envelope.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
@@ -134,6 +135,47 @@ t.test("hostile JSON takes no more than linear time", async (t) => {
   const many = { messages: Array.from({ length: 50_000 }, () => ({ role: "assistant", reasoning_details: entries })) };
   const gone = [...opaque.find(many)].map(({ span }) => span);
   t.equal([...(opaque.consequences?.(many, gone, { model: "m", facts: {} }) ?? [])].length, 50_000);
+});
+
+/** Returns a request as a model gets it without the reasoning that it cannot read, or that its client did not send. */
+function repaired(body: JsonObject, model: string): unknown {
+  const target = { model, facts: {} };
+  const text = Buffer.from(JSON.stringify(body));
+  const gone = [...opaque.find(body)].map(({ span }) => span);
+  const mayLack = opaque.lost?.mayBeIn(new Body([text], "json"), target) === true;
+  const changes = gone.length > 0 ? opaque.consequences?.(body, gone, target) : opaque.lost?.repairs(body, target);
+  const list = gone.length > 0 || mayLack ? [...(changes ?? [])] : [];
+  const edits = pathEdits(text, {
+    remove: [...gone, ...list.flatMap(({ path, json }) => (json === undefined ? [path] : []))],
+    replace: list.flatMap(({ path, json }) => (json === undefined ? [] : [[path, json] as const])),
+  });
+  return JSON.parse(Buffer.concat(splice([text], edits)).toString());
+}
+
+t.test("models that refuse a message without its reasoning get something in its place", async (t) => {
+  const user = { role: "user", content: "Hi" };
+  const turn = (more: JsonObject) => ({ role: "assistant", content: "Ho", ...more });
+  const tools = [{ type: "function", function: { name: "f" } }];
+  const ask = (...turns: JsonObject[]) => ({ messages: [user, ...turns, user], tools });
+  const placed = turn({ reasoning_content: "." });
+  const foreign = turn({ reasoning_content: "Hm.", reasoning_details: [{ signature: "gw1.x", format: "gw1" }] });
+  for (const model of ["deepseek-v4-pro", "kimi-k2.5"]) {
+    t.same(repaired(ask(foreign), model), ask(placed), model);
+    t.same(repaired(ask(turn({})), model), ask(placed), "a client that sends none back");
+    t.same(
+      repaired(ask(turn({ reasoning_content: "" }), turn({ reasoning_content: null })), model),
+      ask(placed, placed),
+    );
+    const own = turn({ reasoning_content: "Hm." });
+    t.same(repaired(ask(own), model), ask(own));
+    t.same(repaired(ask(own, turn({})), model), ask(own, placed));
+    for (const more of [{ tools: [] }, { thinking: { type: "disabled" } }]) {
+      const asked = { ...ask(turn({})), ...more };
+      t.same(repaired(asked, model), asked, "which the vendor does not require");
+    }
+  }
+  t.same(repaired(ask(turn({})), "deepseek-chat"), ask(turn({})));
+  t.same(repaired(ask(foreign), "gpt-5"), ask(turn({})));
 });
 
 t.test("every text of a recorded request can be changed in place, and nothing else changes", async (t) => {
