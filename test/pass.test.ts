@@ -226,6 +226,34 @@ paths: { "/a/*": { pass: a } }
   t.match(await gateway.stores.ledger.sums({ by: [] }), [{ tokensIn: tokensIn + 50 }], "made in the background");
 });
 
+t.test("a stored Chat completion that is fetched has been counted, a deferred one counts once", async (t) => {
+  let id = "chatcmpl-1";
+  const upstream = await httpUpstream((_, response) => {
+    const usage = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55 };
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(JSON.stringify({ id, object: "chat.completion", choices: [], usage }));
+  });
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-completions, openai-chat] } }
+models: { m: { targets: [a:m] } }
+paths: { "/a/*": { pass: a, open: true } }
+`,
+  );
+  const request = async (path: string, body?: string) => {
+    const init = body === undefined ? {} : { method: "POST", body };
+    await (await fetch(url + path, { headers: asking(), ...init })).text();
+    await gateway.stores.ledger.flush();
+    return (await gateway.stores.ledger.sums({ by: [] }))[0]?.tokensIn;
+  };
+  t.equal(await request("/v1/chat/completions", '{"model":"m","messages":[],"store":true}'), 50);
+  t.equal(await request("/a/chat/completions/chatcmpl-1"), 50);
+  id = "a3d1008e-4544-40d4-d075-11527e794e4a";
+  for (let i = 0; i < 2; i++) t.equal(await request("/a/chat/deferred-completion/a3d1008e"), 100);
+});
+
 t.test("a client that does not read a response, or its end, is disconnected", async (t) => {
   const upstream = await httpUpstream(({ url }, response) => {
     if (!url.endsWith("/slow")) return void response.end(Buffer.alloc(Number(url.split("/").at(-1))));

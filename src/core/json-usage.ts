@@ -133,9 +133,11 @@ export class JsonUsage {
         other ??= usage;
         continue;
       }
+      const { id = "", protocols } = this;
       this.late = protocol.storedResponses?.background.id(json);
       this.unfinished = protocol.storedResponses?.background.unfinished(json) ?? false;
-      this.foreground = protocol.storedResponses?.background.foreground(json) ?? false;
+      this.foreground =
+        protocol.storedResponses?.background.foreground(json) ?? protocols.some((each) => each.fetchedIds?.test(id));
       return usage;
     }
     return other;

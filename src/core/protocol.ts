@@ -35,6 +35,8 @@ export interface Protocol {
   readonly usageMembers: readonly string[];
   /** Those of them that matter only if they contain a word; long ones are not parsed otherwise. */
   readonly usageWords?: Readonly<Record<string, string>>;
+  /** Matches ids of complete responses that report the same usage again when they are fetched, besides stored responses. */
+  readonly fetchedIds?: RegExp;
   /** How its responses hold images; undefined: they do not, or not in a form that can be charged per image. */
   readonly images?: ImageMembers;
   /**

@@ -46,6 +46,8 @@ const openaiChat: TranslatedProtocol = {
   }),
   usageMembers: ["usage", "service_tier", "choices", "model"],
   usageWords: { choices: URL_CITATION },
+  // Stored with `store: true`. Deferred ones of other vendors have other ids, and no usage before they are fetched.
+  fetchedIds: /^chatcmpl-/,
   output: { tokens: [["max_completion_tokens"], ["max_tokens"]], multipliers: [["n"]], background: "deferred" },
 
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
