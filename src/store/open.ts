@@ -232,19 +232,26 @@ const openTables = (database: SqlRunner) => ({
   keptValues: new KeptValues(database),
 });
 
-/** Adds the function that closes the stores, and then the database. */
-const closable = <Parts extends Omit<Stores, "close">>(
+/** Adds the function that closes the stores, and then the database, once: after a crash while the gateway stops it is called again. */
+function closable<Parts extends Omit<Stores, "close">>(
   database: { close(): MaybePromise<void> },
   parts: Parts,
-): Parts & Pick<Stores, "close"> => ({
-  ...parts,
-  async close() {
+): Parts & Pick<Stores, "close"> {
+  const close = async () => {
     await parts.owners.close();
     await parts.ledger.close();
     parts.keys.close();
     await database.close();
-  },
-});
+  };
+  let closing: Promise<void> | undefined;
+  return {
+    ...parts,
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
 
 const memoryParts = (database: SqliteDatabase, warn: LedgerWarn) => ({
   ledger: new SqliteLedger(database, warn),

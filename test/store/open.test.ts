@@ -75,3 +75,12 @@ t.test("there is no maintenance in memory", async (t) => {
   t.equal(care.migrated.from, 0);
   care.close();
 });
+
+t.test("stores that are closed twice, as after a crash during a stop, are closed once", async (t) => {
+  const warnings: string[] = [];
+  const { close, ledger } = openStores(join(t.testdir(), "gateway.db"), [], (text) => warnings.push(text));
+  ledger.append(plainEntry(Date.now()));
+  ledger.persist();
+  await Promise.all([close(), close()]);
+  t.same(warnings, []);
+});
