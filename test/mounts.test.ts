@@ -17,3 +17,16 @@ t.test("a path of the operator's own is served like the protocol's default one",
   const counted = await fetch(`${url}/v1/messages/count_tokens`, { method: "POST", headers: asking(), body: BODY });
   t.equal(counted.status, 200, "the other default paths are");
 });
+
+t.test("clients that add a folder of their vendor's before the version are served, with a notice", async (t) => {
+  const { url } = await startGateway(t, `${YAML}paths:\n  /v1/responses: off\n`);
+  const at = (path: string, body?: string) =>
+    fetch(`${url}${path}`, { headers: asking(), ...(body ? { method: "POST", body } : {}) });
+  // As groq-sdk does, whatever its base address.
+  const chat = await at("/openai/v1/chat/completions", BODY);
+  t.equal(chat.status, 200);
+  t.match(chat.headers.get("gateway-notice"), "/openai/v1/chat/completions read as /v1/chat/completions;");
+  t.equal((await at("/openai/v1/models")).status, 200);
+  t.equal((await at("/openai/v1/responses", BODY)).status, 404, "a path that is off is off there too");
+  t.equal((await at("/openai/v1/nothing", BODY)).status, 404);
+});

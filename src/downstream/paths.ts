@@ -111,6 +111,9 @@ export class Paths {
       if (!found) continue;
       return path === raw ? found : { ...found, notice: notice(raw, path) };
     }
+    const below = this.belowFolder(candidates[0] as string);
+    const found = below === undefined ? undefined : this.lookUp(method, below, query, headers);
+    if (found && below !== undefined) return { ...found, notice: notice(raw, below) };
     throw this.notFoundError(method, raw, candidates);
   }
 
@@ -165,6 +168,17 @@ export class Paths {
         return path;
       path = path.slice(first.length + 1);
     }
+  }
+
+  /**
+   * Returns the part of a path from its version on, where one folder is before it; undefined: none is. Some vendors' SDKs add
+   * such a folder of their vendor's to any base address: `/openai/v1/x`.
+   */
+  private belowFolder(path: string): string | undefined {
+    const [, first, second] = path.split("/", 3);
+    if (!first || !second || this.versionSegments.includes(first) || !this.versionSegments.includes(second))
+      return undefined;
+    return this.normalize(path.slice(first.length + 1));
   }
 
   private lookUp(method: string, path: string, query: Query, headers: HeaderList): RouteMatch | undefined {

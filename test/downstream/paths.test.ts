@@ -71,6 +71,9 @@ t.test("a wrong base address is corrected to the intended one, with a notice", a
     "/v1/v1beta/models/m:go": "/v1beta/models/m:go",
     "/v1beta/v1/models/m:go": "/v1/models/m:go",
     "/v1beta/v1beta/models/m:go": "/v1beta/models/m:go",
+    "/vendor/v1/talk": "/v1/talk",
+    "/vendor/v1/v1/talk/": "/v1/talk",
+    "/vendor/v1beta/models/m:go": "/v1beta/models/m:go",
   };
   for (const [path, right] of Object.entries(meant)) {
     const found = find("POST", path);
@@ -133,7 +136,11 @@ t.test(
         tickets: new UploadTickets(""),
       }),
     });
-    const all = new Paths([...mounts, passes("/v1/*"), passes("/v1/audio/*")], [open, plain], ["/v1/off"]);
+    const all = new Paths(
+      [...mounts, passes("/v1/*"), passes("/v1/audio/*"), passes("/vendor/*")],
+      [open, plain],
+      ["/v1/off"],
+    );
     const at = (path: string) => all.find("GET", path, new Query(""), new HeaderList());
     t.match(at("/v1/other"), { protocol: { name: "plain" }, pass: { below: "/other" } });
     const asking = all.find("GET", "/v1/other", new Query(""), new HeaderList(["x-open", "1"]));
@@ -144,7 +151,13 @@ t.test(
       { notice: /read as \/v1\/audio\/speech/ },
       "a narrow path is found without its version",
     );
-    for (const path of ["/favicon.ico", "/v2/other", "/v1/off"]) {
+    const vendors = all.find("POST", "/vendor/v1/talk", new Query(""), new HeaderList());
+    t.match(
+      vendors,
+      { pass: { below: "/v1/talk" } },
+      "a folder before the version belongs to a passthrough path first",
+    );
+    for (const path of ["/favicon.ico", "/v2/other", "/v1/off", "/other/v1/off"]) {
       t.throws(() => at(path), { code: "path_not_found" }, path);
       t.equal(all.findSocket(path, new Query("")), undefined, path);
     }
