@@ -102,7 +102,7 @@ export interface OpaquePlaces {
 }
 
 /** The part of a model that decides which state it requires. */
-type StateTarget = Pick<EncodeContext, "model" | "facts">;
+type StateTarget = Pick<EncodeContext, "model" | "facts" | "url">;
 
 interface LostState {
   /** Reports whether a request may lack state that its target requires, without parsing all of it. */

@@ -506,11 +506,11 @@ const protocolFor = (
 export const mayLackState = (
   { protocol, operation, strict }: RoutedExchange,
   body: Body,
-  { model, facts = {} }: Target,
+  { model, facts = {}, provider: { url } }: Target,
 ): boolean =>
   !strict &&
   operation.task === "generate" &&
-  translationOf(protocol)?.request.opaque.lost?.mayBeIn(body, { model, facts }) === true;
+  translationOf(protocol)?.request.opaque.lost?.mayBeIn(body, { model, facts, url }) === true;
 
 const destination = ({ target, withoutState }: Attempt, protocol: TranslatedProtocol): RequestDestination => ({
   protocol,

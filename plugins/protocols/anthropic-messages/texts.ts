@@ -19,6 +19,7 @@ import {
   lacksThinking,
   NO_THINKING_BLOCK,
   needsThinking,
+  refusesLackOfThinking,
 } from "./support.thinking.ts";
 import { CLAUDE } from "./wire.ts";
 
@@ -142,10 +143,10 @@ export const opaque: OpaquePlaces = {
   consequences,
   lost: {
     // Other imitations of the protocol may think without the thoughts before a call.
-    mayBeIn(body, { model }) {
+    mayBeIn(body, target) {
       const thinking = body.value("thinking");
-      const isRequired = requiresThinking(thinking, model);
-      if (!isRequired && !(CLAUDE.test(model) && isByTokens(thinking))) return false;
+      const isRequired = refusesLackOfThinking(target) && requiresThinking(thinking, target.model);
+      if (!isRequired && !(CLAUDE.test(target.model) && isByTokens(thinking))) return false;
       const messages = body.member("messages");
       if (!messages) return false;
       const bytes = body.slice(messages.start, messages.end);
@@ -154,9 +155,10 @@ export const opaque: OpaquePlaces = {
         ? hasTurnWithoutThinking(bytes)
         : bytes.includes('"tool_result"') && !bytes.includes('thinking"');
     },
-    *repairs(body, { model }) {
+    *repairs(body, target) {
+      const { model } = target;
       const messages = asList(body["messages"]).map((message) => asObject(message) ?? {});
-      if (requiresThinking(body["thinking"], model))
+      if (refusesLackOfThinking(target) && requiresThinking(body["thinking"], model))
         for (const [i, message] of messages.entries()) yield* thinkingOf(message, i, asList(message["content"]));
       if (CLAUDE.test(model) && isByTokens(body["thinking"]) && lacksThinking(messages))
         yield { path: ["thinking"], why: LOST_THINKING };

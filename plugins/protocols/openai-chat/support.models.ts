@@ -62,3 +62,10 @@ export const REASONING_MEMBERS = ["reasoning_content", "reasoning", "reasoning_d
 
 /** Reports whether an assistant's messages need `reasoning_content`. */
 export const needsReasoning = ({ model }: NamedModel): boolean => NEEDS_REASONING.test(model);
+
+/** The APIs of these models' vendors. Other servers of them may do without. */
+const DEMANDING_HOST = /(?:^|\.)(?:deepseek\.com|moonshot\.(?:ai|cn)|kimi\.com)$/;
+
+/** Reports whether a server is known to refuse messages without reasoning, so that even a client's own bytes are changed. */
+export const refusesLackOfReasoning = (target: NamedModel): boolean =>
+  needsReasoning(target) && DEMANDING_HOST.test(target.url?.hostname ?? "");

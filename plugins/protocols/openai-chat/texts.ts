@@ -14,7 +14,13 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { type NamedModel, NO_REASONING, needsReasoning, REASONING_MEMBERS } from "./support.models.ts";
+import {
+  type NamedModel,
+  NO_REASONING,
+  needsReasoning,
+  REASONING_MEMBERS,
+  refusesLackOfReasoning,
+} from "./support.models.ts";
 import { ENVELOPE_FORMAT, LEGACY_CALL } from "./wire.ts";
 
 /** Positions of human text in requests, complete responses and chunks. */
@@ -200,11 +206,12 @@ export const opaque: OpaquePlaces = {
   },
   lost: {
     mayBeIn(body, target) {
-      const messages = needsReasoning(target) && body.member("tools") && body.member("messages");
+      const messages = refusesLackOfReasoning(target) && body.member("tools") && body.member("messages");
       return !!messages && hasTurnWithoutReasoning(body.slice(messages.start, messages.end));
     },
     *repairs(body, target) {
-      if (requiresReasoning(body["tools"], body["thinking"], target)) yield* missingReasoning(body, new Set());
+      if (refusesLackOfReasoning(target) && requiresReasoning(body["tools"], body["thinking"], target))
+        yield* missingReasoning(body, new Set());
     },
   },
 };

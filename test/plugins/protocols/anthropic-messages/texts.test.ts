@@ -283,9 +283,9 @@ t.test("a turn without thinking is found before the request is parsed, and repai
   ];
   const turn = (...content: object[]) => ({ role: "assistant", content });
   const thought = turn({ type: "thinking", thinking: "Hm.", signature: "" }, call);
-  const target = (model: string) => ({ model, facts: {} });
-  const mayLack = (messages: object[], model = "kimi-k2.5", thinking?: object) =>
-    opaque.lost?.mayBeIn(new Body([Buffer.from(JSON.stringify({ messages, thinking }))], "json"), target(model));
+  const target = (model: string, host: string) => ({ model, facts: {}, url: new URL(`https://${host}/anthropic`) });
+  const mayLack = (messages: object[], model = "kimi-k2.5", thinking?: object, host = "api.moonshot.ai") =>
+    opaque.lost?.mayBeIn(new Body([Buffer.from(JSON.stringify({ messages, thinking }))], "json"), target(model, host));
   for (const lacking of [
     [user, turn(call)],
     [user, turn(call), user, thought],
@@ -294,8 +294,10 @@ t.test("a turn without thinking is found before the request is parsed, and repai
     t.equal(mayLack(lacking), true);
     t.equal(mayLack(lacking, "glm-5"), false);
     t.equal(mayLack(lacking, "kimi-k2.5", { type: "disabled" }), false);
+    t.equal(mayLack(lacking, "kimi-k2.5", undefined, "models.example"), false, "another server may do without");
+    t.same([...(opaque.lost?.repairs({ messages: lacking }, target("kimi-k2.5", "models.example")) ?? [])], []);
     const index = lacking.findIndex((message) => "content" in message && message.content.length === 1);
-    const repairs = [...(opaque.lost?.repairs({ messages: lacking }, target("kimi-k2.5")) ?? [])];
+    const repairs = [...(opaque.lost?.repairs({ messages: lacking }, target("kimi-k2.5", "api.moonshot.ai")) ?? [])];
     t.match(repairs, [{ path: ["messages", index, "content", -1], json: /thinking/ }]);
   }
   for (const fine of [[user], [user, thought], [user, thought, user, turn({ type: "redacted_thinking", data: "x" })]])

@@ -138,8 +138,8 @@ t.test("hostile JSON takes no more than linear time", async (t) => {
 });
 
 /** Returns a request as a model gets it without the reasoning that it cannot read, or that its client did not send. */
-function repaired(body: JsonObject, model: string): unknown {
-  const target = { model, facts: {} };
+function repaired(body: JsonObject, model: string, host = "api.deepseek.com"): unknown {
+  const target = { model, facts: {}, url: new URL(`https://${host}/v1`) };
   const text = Buffer.from(JSON.stringify(body));
   const gone = [...opaque.find(body)].map(({ span }) => span);
   const mayLack = opaque.lost?.mayBeIn(new Body([text], "json"), target) === true;
@@ -169,6 +169,7 @@ t.test("models that refuse a message without its reasoning get something in its 
     const own = turn({ reasoning_content: "Hm." });
     t.same(repaired(ask(own), model), ask(own));
     t.same(repaired(ask(own, turn({})), model), ask(own, placed));
+    t.same(repaired(ask(turn({})), model, "models.example"), ask(turn({})), "another server may do without");
     for (const more of [{ tools: [] }, { thinking: { type: "disabled" } }]) {
       const asked = { ...ask(turn({})), ...more };
       t.same(repaired(asked, model), asked, "which the vendor does not require");
