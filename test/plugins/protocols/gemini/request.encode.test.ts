@@ -399,6 +399,8 @@ t.test("an image is sent with the type that it has: the vendor refuses others", 
     t.match(changed, mime === "image/jpeg" ? [] : [/^image: sent as image\/jpeg/]);
   }
   t.same(sent(media({ source: { base64 } })), inline, "without a type");
+  const unnamed: Turn = { role: "user", at: "m", parts: [media({ source: { base64 } })] };
+  t.same(written({ turns: [unnamed] }).changed, [], "nothing that the client said");
   t.match(sent(media({ mime: "image/jpg", source: { url: "https://example.com/a" } })), {
     fileData: { mimeType: "image/jpeg" },
   });

@@ -57,6 +57,11 @@ t.test("a call opens when its name is known, with what came before", async (t) =
     only(late, "arguments").map(({ text }) => text),
     ['{"x"', ":1}"],
   );
+  const identified = pieces(
+    { index: 0, function: { arguments: "" } },
+    { index: 0, id: "b", function: { name: "two" } },
+  );
+  t.match(only(identified, "open"), [{ id: "b", name: "two" }], "the id may come with it");
   const unnamed = pieces({ index: 0, id: "a", function: { name: null, arguments: "{}" } });
   t.match(only(unnamed, "open"), [{ id: "a", name: "" }], "at the end without one");
   t.match(only(unnamed, "arguments"), [{ text: "{}" }]);
