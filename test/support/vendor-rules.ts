@@ -118,6 +118,8 @@ const anthropic: Judge = (body, task) => {
     court.need(["user", "assistant", "system"].includes(role), place, `${role} is no role`);
     court.need(role !== before, place, "two turns of one role");
     if (role === "system") court.need(before === "user", place, "a system message not behind a user turn");
+    const next = messages[i + 1]?.["role"];
+    court.need(role !== "system" || next !== "user", place, "role 'system' must precede an 'assistant' message");
     const blocks =
       typeof message["content"] === "string"
         ? [{ type: "text", text: message["content"] }]

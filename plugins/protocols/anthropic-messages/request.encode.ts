@@ -237,20 +237,36 @@ function isTakenBack(part: Reasoning, { model }: EncodeContext): boolean {
   return block !== undefined && !(block["signature"] === "" && CLAUDE.test(model));
 }
 
-/** Places system messages between turns. They must follow a user turn. [D] */
+/**
+ * Places system messages between turns. They must follow a user turn, and precede one of the assistant or the end ("role 'system' must
+ * precede an 'assistant' message or end the array"). [D]
+ */
 function placeSystemTurns(turns: readonly Turn[], context: EncodeContext): Turn[] {
   const out: Turn[] = [];
-  for (const turn of turns) {
+  const precedesUser = turnsBeforeUser(turns);
+  for (const [n, turn] of turns.entries()) {
     const previous = out.at(-1);
     const followsUser = previous?.role === "user" || previous?.role === "system";
     if (!isSystem(turn)) out.push(turn);
-    else if (context.facts.system_in_place === true && followsUser) out.push({ ...turn, role: "system" });
+    else if (context.facts.system_in_place === true && followsUser && !precedesUser[n])
+      out.push({ ...turn, role: "system" });
     else {
       context.change(turn.at, "sent as text of the user");
       out.push({ ...turn, role: "user", parts: turn.parts.map(asSystemReminder) });
     }
   }
   return mergeSystemTurns(out);
+}
+
+/** Reports of each turn whether the next one that is not the system's is a user's. */
+function turnsBeforeUser(turns: readonly Turn[]): boolean[] {
+  let isUser = false;
+  const reports = turns.toReversed().map((turn) => {
+    const report = isUser;
+    if (!isSystem(turn)) isUser = turn.role === "user";
+    return report;
+  });
+  return reports.reverse();
 }
 
 /** Merges consecutive system messages, like those of other roles. */

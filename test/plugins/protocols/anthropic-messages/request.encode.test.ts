@@ -140,6 +140,12 @@ t.test("system messages at the start are blocks of their own; those between turn
     ["user", "system", "assistant", "user"],
   );
   t.same(taken.changed, ["messages.5: sent as text of the user"], "after the assistant it is not accepted");
+  const roles = (...more: Parameters<typeof conversation>[0]) =>
+    (write(conversation(more), { system_in_place: true }).body["messages"] as JsonObject[]).map(({ role }) => role);
+  const user: ["user", Part] = ["user", text("Hi")];
+  const note: ["system", Part] = ["system", text("now")];
+  t.same(roles(user, note, user), ["user"], "nor before a user");
+  t.same(roles(user, note, note, user, note), ["user", "system"], "but at the end");
 });
 
 t.test("with nothing but system messages the last one is sent as the user's", async (t) => {
