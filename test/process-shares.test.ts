@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { Peers, type Topic } from "../src/core/peers.ts";
 import { Gateway } from "../src/gateway.ts";
 import { loadWithExtensions } from "../src/loaded-config.ts";
 import { admissionShare, retryShare } from "../src/process-shares.ts";
@@ -42,3 +43,24 @@ t.test(
     t.same(retryShare(retry, 4), { least: 0.5 });
   },
 );
+
+t.test("a process that starts later hears with which credentials objects of one provider were made", async (t) => {
+  const facts = new Map<string, unknown>();
+  /** Like the primary, which passes on the last fact of each key. */
+  class LastFacts extends Peers {
+    override publish<Fact>({ name }: Topic<Fact>, key: string, fact: Fact): void {
+      facts.set(`${name} ${key}`, fact);
+    }
+  }
+  const file = join(t.testdir(), "gateway.yaml");
+  writeFileSync(file, `store: { ledger: 'sqlite::memory:' }\n${YAML}`);
+  const options = { processes: 2, peers: new LastFacts() };
+  const gateway = await Gateway.open(await loadWithExtensions({ file, env: {} }), new MemoryLog(), options);
+  const objects = ["openai resp_0123456789ab", "openai file-0123456789cd", "openai batch_0123456789ef"];
+  for (const object of objects) gateway.generation.upstreams.health.recordCredential(object, "second");
+  await gateway.stop({ drain: 0 });
+  t.same(
+    [...facts.values()],
+    objects.map((conversation) => ({ conversation, target: "second" })),
+  );
+});
