@@ -90,13 +90,15 @@ function refuseUnsupported(conversation: Conversation, context: EncodeContext): 
 const WITHOUT_SEARCH = /(?:^|\.)bedrock-/;
 const AZURE = /\.azure\.com$/;
 
+/** Reports whether a target is a model of the vendor's, as far as its name or its host tells, and not an imitation's. */
+const isVendors = ({ model, url }: EncodeContext): boolean => CLAUDE.test(model) || AZURE.test(url?.hostname ?? "");
+
 /**
  * Leaves out web search, declared, where the target is not known to have it: Bedrock and most imitations of the protocol refuse a
  * tool without a schema, and agents offer web search in every request. [D]
  */
 function withoutUnknownSearch(conversation: Conversation, context: EncodeContext): Conversation {
-  const host = context.url?.hostname ?? "";
-  if ((CLAUDE.test(context.model) || AZURE.test(host)) && !WITHOUT_SEARCH.test(host)) return conversation;
+  if (isVendors(context) && !WITHOUT_SEARCH.test(context.url?.hostname ?? "")) return conversation;
   const tools = conversation.tools.filter(({ kind }) => kind !== "web_search");
   if (tools.length === conversation.tools.length) return conversation;
   for (const { kind, at } of conversation.tools)
@@ -391,6 +393,10 @@ function mediaBlock(part: Media, context: EncodeContext): JsonObject {
   if (!image && part.media !== "file") return context.refuse(part.at, `This model takes no ${part.media}`);
   const source = sourceOf(part, context, image);
   if (image) return { type: "image", source };
+  // Most imitations of the protocol refuse documents, but the models of all read text. [D: DeepSeek, vLLM]
+  const text = isVendors(context) ? undefined : asText(source["data"]);
+  if (text !== undefined && source["type"] === "text")
+    return { type: "text", text: part.filename === undefined ? text : `${part.filename}\n\n${text}` };
   return { type: "document", source, ...(part.filename === undefined ? {} : { title: part.filename }) };
 }
 

@@ -1,4 +1,3 @@
-import { isUtf8 } from "node:buffer";
 import {
   asObject,
   type Conversation,
@@ -23,7 +22,14 @@ import {
   type Turn,
   writeSettings,
 } from "model-gateway/protocol";
-import { cacheBreakpoint, checkPrefill, errorResultText, isOpenaiModel, strictOf } from "../openai/request.encode.ts";
+import {
+  cacheBreakpoint,
+  checkPrefill,
+  errorResultText,
+  isOpenaiModel,
+  strictOf,
+  textOfFile,
+} from "../openai/request.encode.ts";
 import { NO_CACHE_MARKS } from "../openai/support.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
@@ -246,7 +252,7 @@ class ChatMessageWriter {
     for (const item of part.parts) {
       if (item.kind === "text") texts.push(item.text);
       else if (item.kind === "media") {
-        const text = textIn(item);
+        const text = textOfFile(item);
         if (text === undefined) attached.push(this.attach(item, texts));
         else texts.push(text);
       }
@@ -331,22 +337,12 @@ function cacheMember({ cache, at }: Pick<Part, "at" | "cache">, context: EncodeC
 
 /** Encodes media as a content part. @throws GatewayError where Chat cannot take it. */
 function mediaPart(part: Media, context: EncodeContext): JsonObject {
-  const text = textIn(part);
+  // The vendor accepts only PDF as a file here.
+  const text = textOfFile(part);
   return {
     ...(text === undefined ? attachmentOf(part, context) : { type: "text", text }),
     ...cacheMember(part, context),
   };
-}
-
-/**
- * Returns the text of a text file, below its name: the vendor accepts only PDF as a file. Undefined for other files, and for
- * bytes that are not UTF-8.
- */
-function textIn({ media, source, mime, filename }: Media): string | undefined {
-  if (media !== "file") return undefined;
-  const bytes = "base64" in source && mime?.startsWith("text/") ? Buffer.from(source.base64, "base64") : undefined;
-  const text = "text" in source ? source.text : bytes && isUtf8(bytes) ? bytes.toString() : undefined;
-  return text === undefined || filename === undefined ? text : `${filename}\n\n${text}`;
 }
 
 function attachmentOf(part: Media, context: EncodeContext): JsonObject {

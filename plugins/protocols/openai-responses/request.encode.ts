@@ -34,6 +34,7 @@ import {
   reasoningPath,
   strictOf,
   takesMarks,
+  textOfFile,
 } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { imageTool, RESPONSES_TOOL_CHOICE } from "./support.choice.ts";
@@ -334,8 +335,12 @@ function writeMedia(part: Media, context: EncodeContext): JsonObject {
   switch (part.media) {
     case "image":
       return dropUndefined({ ...mark, type: "input_image", detail, ...imageSource(part, context) });
-    case "file":
+    case "file": {
+      // Most imitations of the protocol refuse files. [D]
+      const text = isOpenaiModel(context) ? undefined : textOfFile(part);
+      if (text !== undefined) return dropUndefined({ ...mark, type: "input_text", text });
       return dropUndefined({ ...mark, type: "input_file", detail, ...fileSource(part, context) });
+    }
     case "audio":
       return dropUndefined({ ...mark, type: "input_audio", input_audio: audioSource(part, context) });
     case "video":

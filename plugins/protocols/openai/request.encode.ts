@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import {
   type CacheMark,
@@ -5,6 +6,7 @@ import {
   type Effort,
   type EncodeContext,
   type JsonObject,
+  type Media,
   pathOfUse,
   ReasoningBudget,
   type Tool,
@@ -177,6 +179,14 @@ const MAX_NAME_LENGTH = 64;
 /** Returns a tool's name that the vendor accepts. */
 export const fitName = (tool: Parameters<EncodeContext["names"]["fitTool"]>[0], { names }: EncodeContext): string =>
   names.fitTool(tool, NAME_CHARACTERS, MAX_NAME_LENGTH);
+
+/** Returns the text of a text file, below its name. Undefined for other files, and for bytes that are not UTF-8. */
+export function textOfFile({ media, source, mime, filename }: Media): string | undefined {
+  if (media !== "file") return undefined;
+  const bytes = "base64" in source && mime?.startsWith("text/") ? Buffer.from(source.base64, "base64") : undefined;
+  const text = "text" in source ? source.text : bytes && isUtf8(bytes) ? bytes.toString() : undefined;
+  return text === undefined || filename === undefined ? text : `${filename}\n\n${text}`;
+}
 
 const MENTIONS_ERROR = /error|fail|exception|denied|not found/i;
 

@@ -328,6 +328,19 @@ t.test("images are accepted in four types, files as PDF and text", async (t) => 
   t.throws(() => shown({ media: "audio", source: { base64: "UEs" } }), /m: .*no audio/);
 });
 
+t.test("a text file is text for an imitation of the protocol: most refuse documents", async (t) => {
+  const file = (more: object, model: string) => {
+    const part = { kind: "media", media: "file", at: "m", ...more } as Part;
+    const [message] = write(conversation([["user", part]]), {}, model).body["messages"] as { content: JsonObject[] }[];
+    return message?.content[0];
+  };
+  const named = { filename: "a.csv", mime: "text/csv", source: { base64: Buffer.from("a,b").toString("base64") } };
+  t.same(file(named, "deepseek-v4-pro"), { type: "text", text: "a.csv\n\na,b" });
+  t.same(file({ source: { text: "a" } }, "qwen3-coder"), { type: "text", text: "a" });
+  t.match(file(named, "claude-sonnet-5"), { type: "document", source: { type: "text", data: "a,b" }, title: "a.csv" });
+  t.match(file({ mime: "application/pdf", source: { base64: "JVBE" } }, "qwen3-coder"), { type: "document" });
+});
+
 t.test("an image is sent with the type that it has: the vendor refuses another", async (t) => {
   const sent = (mime: string | undefined, head: string) => {
     const base64 = Buffer.from(`${head}more bytes`, "latin1").toString("base64");

@@ -589,6 +589,15 @@ t.test("files have a name beside their bytes", async (t) => {
   ]);
 });
 
+t.test("a text file is text where the model is not OpenAI's: most other servers refuse files", async (t) => {
+  const [text, pdf] = [
+    media("file", { base64: "U8O8w58=" }, { mime: "text/plain", filename: "a.txt" }),
+    media("file", { base64: "JVBE" }, { mime: "application/pdf" }),
+  ];
+  const { body } = written(plain({ turns: [{ role: "user", parts: [text, pdf], at: "m" }] }), {}, "gpt-oss-120b");
+  t.match(body["input"], [{ content: [{ type: "input_text", text: "a.txt\n\nSüß" }, { type: "input_file" }] }]);
+});
+
 t.test("audio is wav or mp3", async (t) => {
   const { content } = writeContent("user", media("audio", { base64: "AAAA" }, { mime: "audio/mpeg" }));
   t.same(content, [{ type: "input_audio", input_audio: { data: "AAAA", format: "mp3" } }]);
