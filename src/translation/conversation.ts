@@ -235,6 +235,8 @@ export interface Conversation {
   cacheKey?: string;
   /** How long the vendor's prompt cache keeps the prompt, in the vendor's words. */
   cacheRetention?: string;
+  /** How prompt and answer are moderated, in the vendor's form. */
+  moderation?: unknown;
   /** A mark for the whole prompt. */
   cache?: CacheMark;
   /** A cached prompt prefix, by the vendor's id. */

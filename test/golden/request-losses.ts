@@ -76,7 +76,7 @@ const COMPARED: ReadonlySet<Feature> = new Set<Feature>([
     " ",
   ),
   ..."reasoning_summary json_object json_schema json_schema_strict stop max_tokens temperature top_p top_k".split(" "),
-  ..."penalties choices logprobs seed verbosity cache_mark cache_key cache_retention user metadata tier store".split(
+  ..."penalties choices logprobs seed verbosity cache_mark cache_key cache_retention moderation user metadata tier store".split(
     " ",
   ),
 ] as Feature[]);
@@ -101,7 +101,7 @@ const THINKING = /^setting reasoning_/;
  * and nobody said.
  */
 export function undeclared(asked: Conversation, back: Conversation, written: Written): string[] {
-  const said = written.target === "openai-chat" ? withTextFilesAsText(asked) : asked;
+  const said = hasTextFile(back) ? asked : withTextFilesAsText(asked);
   const { lost, added, moved } = difference(gist(said), gist(back, written.names));
   const declared = new Declared(asked, written.losses);
   const silent = lost.filter(
@@ -122,17 +122,29 @@ export function undeclared(asked: Conversation, back: Conversation, written: Wri
   ];
 }
 
-/** The same with files that are text as texts below their names: Chat takes no other files than PDF. */
+/** The text of a file that is one, below its name. */
+function textIn(part: Part): string | undefined {
+  if (part.kind !== "media" || part.media !== "file") return undefined;
+  const { source, mime = "", filename } = part;
+  const bytes = "base64" in source && mime.startsWith("text/") ? Buffer.from(source.base64, "base64") : undefined;
+  const text = "text" in source ? source.text : bytes && isUtf8(bytes) ? `${bytes}` : undefined;
+  return text === undefined || filename === undefined ? text : `${filename}\n\n${text}`;
+}
+
+function hasTextFile({ turns }: Conversation): boolean {
+  const isOne = (part: Part): boolean =>
+    part.kind === "tool_result" ? part.parts.some(isOne) : textIn(part) !== undefined;
+  return turns.some(({ parts }) => parts.some(isOne));
+}
+
+/** The same with text files as texts: Chat takes no other files than PDF, and imitations of the other protocols hardly any. */
 function withTextFilesAsText(asked: Conversation): Conversation {
   const partOf = (part: Part): Part => {
     if (part.kind === "tool_result") return { ...part, parts: part.parts.map(partOf) };
-    if (part.kind !== "media" || part.media !== "file") return part;
-    const { source, mime = "", filename, at, cache } = part;
-    const bytes = "base64" in source && mime.startsWith("text/") ? Buffer.from(source.base64, "base64") : undefined;
-    const text = "text" in source ? source.text : bytes && isUtf8(bytes) ? `${bytes}` : undefined;
-    if (text === undefined) return part;
-    const named = filename === undefined ? text : `${filename}\n\n${text}`;
-    return { kind: "text", at, text: named, ...(cache ? { cache } : {}) };
+    const text = textIn(part);
+    return text === undefined
+      ? part
+      : { kind: "text", at: part.at, text, ...(part.cache ? { cache: part.cache } : {}) };
   };
   return { ...asked, turns: asked.turns.map((turn) => ({ ...turn, parts: turn.parts.map(partOf) })) };
 }

@@ -217,6 +217,7 @@ class Gist {
     this.setting(asked.verbosity, "verbosity");
     this.setting(asked.cacheKey, "cache_key");
     this.setting(asked.cacheRetention, "cache_retention");
+    this.setting(asked.moderation, "moderation");
     this.setting(asked.cache && "whole", "cache_mark");
     this.setting(asked.user, "user");
     this.setting(asked.tier === "auto" ? undefined : asked.tier && (TIERS[asked.tier] ?? asked.tier), "tier");

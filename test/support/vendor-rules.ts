@@ -182,7 +182,7 @@ const chat: Judge = (body) => {
   court.only(
     body,
     "body",
-    "model messages tools tool_choice parallel_tool_calls max_completion_tokens max_tokens temperature top_p presence_penalty frequency_penalty logit_bias logprobs top_logprobs n stop seed response_format reasoning_effort verbosity modalities audio prediction service_tier store metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options web_search_options stream stream_options",
+    "model messages tools tool_choice parallel_tool_calls max_completion_tokens max_tokens temperature top_p presence_penalty frequency_penalty logit_bias logprobs top_logprobs n stop seed response_format reasoning_effort verbosity modalities audio prediction service_tier store metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options moderation web_search_options stream stream_options",
   );
   const messages = objects(body["messages"]);
   court.need(messages.length > 0, "messages", "are empty");
@@ -243,7 +243,7 @@ const responses: Judge = (body, task) => {
   court.only(
     body,
     "body",
-    "model input instructions tools tool_choice parallel_tool_calls max_output_tokens temperature top_p top_logprobs text reasoning include metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options service_tier store truncation stream stream_options",
+    "model input instructions tools tool_choice parallel_tool_calls max_output_tokens temperature top_p top_logprobs text reasoning include metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options moderation service_tier store truncation stream stream_options",
   );
   if (task === "generate") court.need(body["store"] === false, "store", "is not false");
   const items = typeof body["input"] === "string" ? [] : objects(body["input"]);

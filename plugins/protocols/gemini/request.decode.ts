@@ -84,7 +84,7 @@ export function* decodeRequest(incoming: IncomingRequest): Steps<Conversation> {
 /** Top-level members without a field in conversations. */
 const TOP_LEVEL_FEATURES = inBothSpellings<Feature>({
   continuationToken: "stored_state",
-  modelArmorConfig: "moderation",
+  modelArmorConfig: "safety",
   model: "cosmetic",
 });
 

@@ -322,7 +322,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["safetySettings[] that block something", "safety"],
   ["safetySettings[] that block nothing", "cosmetic"],
   ["continuationToken", "stored_state"],
-  ["modelArmorConfig", "moderation"],
+  ["modelArmorConfig", "safety"],
   ["any other member", "other"],
 ];
 

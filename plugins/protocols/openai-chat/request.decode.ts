@@ -66,7 +66,6 @@ export function* decodeRequest(incoming: IncomingRequest): Steps<Conversation> {
   readSettings(ANSWER_SETTINGS, body, conversation);
   body.ignore("audio", "audio_out");
   body.ignore("prediction", "prediction");
-  body.ignore("moderation", "moderation");
   body.declareUnread();
   return conversation;
 }

@@ -92,6 +92,15 @@ export const CACHE_RETENTION: Setting = {
   takenIf: isOpenaiModel,
 };
 
+/** The row of the moderation of prompt and answer, which has one form in both chat protocols. */
+export const MODERATION: Setting = {
+  path: "moderation",
+  field: "moderation",
+  feature: "moderation",
+  type: "any",
+  takenIf: isOpenaiModel,
+};
+
 /** The notice for cache marks that are dropped. */
 export const NO_CACHE_MARKS = "The provider is not known to take marks for its cache";
 

@@ -357,7 +357,7 @@ t.test("the members at top level", async (t) => {
     "metadata labels",
     "safety safety_settings.1",
     "cosmetic safety_settings",
-    "moderation modelArmorConfig",
+    "safety modelArmorConfig",
     "other newThing",
   ]);
 });

@@ -62,7 +62,7 @@ t.test("fields without an equivalent in the conversation are declared with their
     prompt: "stored_state",
     background: "background",
     context_management: "context_edits",
-    moderation: "moderation",
+
     client_metadata: "cosmetic",
     stream_options: "cosmetic",
     max_tool_calls: "other",
