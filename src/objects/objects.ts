@@ -228,16 +228,26 @@ export class ObjectAccess {
     if (!caller) return 0;
     const { name: provider, credentials } = target.provider;
     const { id: key, group } = caller;
-    const own = { provider, key, ...(group === undefined ? {} : { group }), ...(model === undefined ? {} : { model }) };
+    const label = credentials.length > 1 ? credential?.label : undefined;
+    const own = {
+      ...{ provider, key, ...(group === undefined ? {} : { group }), ...(model === undefined ? {} : { model }) },
+      ...(label !== undefined && { credential: label }),
+    };
     const made: OwnedObject[] = [];
     for (const id of ids) {
       if (made.length === MAX_CREATED) break;
       if (id.length <= MAX_ID) made.push({ id, ...own });
     }
     if (made.length > 0) this.owners.add(made);
-    if (credential && credentials.length > 1)
-      for (const { id } of made) this.credentials?.recordCredential(`${provider} ${id}`, credential.label);
+    this.rememberCredentials(made);
     return made.length;
+  }
+
+  /** Remembers the credentials of objects that were made now, or looked up in the store after a restart. */
+  private rememberCredentials(objects: readonly OwnedObject[]): void {
+    for (const { id, provider, credential } of objects)
+      if (credential !== undefined && this.credentialOf(id, provider) === undefined)
+        this.credentials?.recordCredential(`${provider} ${id}`, credential);
   }
 
   /** Returns the stored answer with an id, if the caller may use it. */
@@ -265,10 +275,11 @@ export class ObjectAccess {
     const suffices = (rows: readonly OwnedObject[]) => rows.some((row) => this.mayUse(row, caller));
     const lookUp = ({ id, mayBeInvented }: ObjectReference) =>
       !mayBeInvented && refuses(id) ? this.owners.findSoon(id, suffices) : this.owners.find(id);
-    const locateObject = (object: ObjectReference, rows: readonly OwnedObject[]): LocatedObject => ({
-      object,
-      providers: this.providersOf(object, rows, caller, absent),
-    });
+    const locateObject = (object: ObjectReference, rows: readonly OwnedObject[]): LocatedObject => {
+      const providers = this.providersOf(object, rows, caller, absent);
+      this.rememberCredentials(rows);
+      return { object, providers };
+    };
     const found: LocatedObject[] = [];
     for (const [i, object] of objects.entries()) {
       const rows = lookUp(object);

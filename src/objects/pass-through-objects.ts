@@ -185,11 +185,13 @@ export class PassThroughObjects {
    * @throws GatewayError `object_not_found`, `key_not_allowed`
    */
   admit(): MaybePromise<void> {
-    const admitted = this.isChecked ? this.admitAddress() : undefined;
     const { path, objects, provider, exchange } = this;
+    const address = this.isChecked ? this.admitAddress() : undefined;
+    const admitted = both(address, () => {
+      exchange.objectCredential = path?.id === undefined ? undefined : objects.credentialOf(path.id, provider);
+    });
     // Objects of one owner may name each other in bodies, which arrive later.
     exchange.conversation = path?.owned ? ownersOf(objects.share, exchange.caller)[0] : undefined;
-    exchange.objectCredential = path?.id === undefined ? undefined : objects.credentialOf(path.id, provider);
     const id = exchange.method === "DELETE" && this.uploads.length > 0 ? path?.id : undefined;
     if (id === undefined) return admitted;
     const endMark = () => objects.requestFiles.end(id, provider, exchange);

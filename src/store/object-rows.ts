@@ -20,10 +20,11 @@ export const ownersUnavailable = (cause: unknown): GatewayError =>
   storeUnavailable("objects", "Who made the object is not known, as the gateway's store of that cannot answer.", cause);
 
 /** Converts a row of the table to an object. */
-export const rowToObject = ({ id, provider, key, group, model }: Record<string, unknown>): OwnedObject => ({
+export const rowToObject = ({ id, provider, key, group, model, credential }: Record<string, unknown>): OwnedObject => ({
   id: String(id),
   provider: String(provider),
   key: String(key),
   ...(group === null ? {} : { group: String(group) }),
   ...(model === null ? {} : { model: String(model) }),
+  ...(credential === null ? {} : { credential: String(credential) }),
 });

@@ -11,6 +11,8 @@ export interface OwnedObject {
   readonly group?: string;
   /** For a response: the marketplace's model that generated it. */
   readonly model?: string;
+  /** The label of the credential that created it, where its provider has several: another one may be another account's. */
+  readonly credential?: string;
 }
 
 /** Records which key created which object. */

@@ -276,13 +276,12 @@ t.test("what an object's account alone knows is requested with the credential th
     reply.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ id, output: [] }));
   });
   t.teardown(() => upstream.close());
-  const running = await startGateway(
-    t,
-    `providers: { v: { url: "${upstream.origin}v1", protocol: openai-responses, credential: [sk-account-one-012345, sk-account-two-012345] } }
+  const yaml = `providers: { v: { url: "${upstream.origin}v1", protocol: openai-responses, credential: [sk-account-one-012345, sk-account-two-012345] } }
 models: { both: { targets: [v:m] } }
 paths: { "/v1/batches/*": { pass: v } }
-${FILE_KEYS}`,
-  );
+store: { ledger: "sqlite:${t.testdir()}/kept.db" }
+${FILE_KEYS}`;
+  let running = await startGateway(t, yaml);
   const ask = async (path: string, body?: object) => {
     const headers = { authorization: `Bearer ${KEYS.mine}`, "content-type": "application/json" };
     const init = { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) };
@@ -290,6 +289,7 @@ ${FILE_KEYS}`,
     t.equal(response.status, 200, `${path} ${JSON.stringify(body)}`);
     return ((await response.json()) as { id: string }).id;
   };
+  const batches: string[] = [];
   for (let i = 0; i < 4; i++) {
     let previous = await ask(PATHS.responses, { model: "both", input: `Conversation ${i}` });
     for (let turn = 0; turn < 4; turn++) {
@@ -301,8 +301,16 @@ ${FILE_KEYS}`,
       await ask(`/v1/batches/${batch}`);
       batch = await ask("/v1/batches", { input_file_id: batch });
     }
+    batches.push(batch);
   }
   t.equal(new Set(accounts.values()).size, 2, "both accounts are used");
+  const answers = [...accounts.keys()].filter((id) => id.startsWith("resp"));
+  await running.gateway.stop({ drain: 0 });
+  running = await startGateway(t, yaml);
+  for (const id of answers) await ask(`${PATHS.responses}/${id}`);
+  for (const id of answers)
+    await ask(PATHS.responses, { model: "both", input: "after a restart", previous_response_id: id });
+  for (const id of batches) await ask(`/v1/batches/${id}`);
 });
 
 t.test("an answer to compare caches with is named where it is the key's own, and left out elsewhere", async (t) => {

@@ -8,11 +8,12 @@ const file = { id: "file-1", provider: "up", key: "one" };
 export function ownersContract(t: Test, open: (t: Test) => Promise<{ owners: Owners; other: Owners }>): void {
   t.test("what was added is found at once, and soon by others", async (t) => {
     const { owners, other } = await open(t);
-    owners.add([file, { ...file, id: "resp_1", group: "acme", model: "m" }]);
+    const answer = { ...file, id: "resp_1", group: "acme", model: "m", credential: "SECOND_KEY" };
+    owners.add([file, answer]);
     t.same(await owners.find("file-1"), [file]);
     await until(async () => (await other.find("resp_1")).length > 0, "the other's view");
     t.same(await other.find("file-1"), [file]);
-    t.same(await other.find("resp_1"), [{ ...file, id: "resp_1", group: "acme", model: "m" }]);
+    t.same(await other.find("resp_1"), [answer]);
   });
 
   t.test("an id has the owner it was first told to, at each provider its own", async (t) => {

@@ -36,8 +36,8 @@ export class PostgresObjects implements ObjectRows {
   }
 
   async insert(made: readonly CreatedObject[]): Promise<void> {
-    const rows = made.map(({ id, provider, key, group, model, time }) => ({
-      ...{ id: sanitizeText(id), provider, key, group: group ?? null, model: model ?? null, time },
+    const rows = made.map(({ id, provider, key, group = null, model = null, credential = null, time }) => ({
+      ...{ id: sanitizeText(id), provider, key, group, model, credential, time },
     }));
     await this.database.query(INSERT, JSON.stringify(rows));
   }
@@ -62,10 +62,11 @@ export class PostgresObjects implements ObjectRows {
   }
 }
 
-const SELECT = `select id, provider, key, "group", model from object
+const SELECT = `select id, provider, key, "group", model, credential from object
   where id = any(array(select json_array_elements_text(?::text::json))) order by time, provider`;
 /** Ordered, so that concurrent writers cannot deadlock. */
-const INSERT = `insert into object (id, provider, key, "group", model, time)
-  select id, provider, key, "group", model, time
-  from json_to_recordset(?::text::json) as given (id text, provider text, key text, "group" text, model text, time bigint)
+const INSERT = `insert into object (id, provider, key, "group", model, credential, time)
+  select id, provider, key, "group", model, credential, time
+  from json_to_recordset(?::text::json) as given (
+    id text, provider text, key text, "group" text, model text, credential text, time bigint)
   order by id, provider on conflict do nothing`;

@@ -10,11 +10,11 @@ export class SqliteObjects implements ObjectRows {
 
   constructor(private readonly database: SqliteDatabase) {
     this.added = database.prepare(
-      `insert into object (id, provider, key, "group", model, time) values (?, ?, ?, ?, ?, ?)
+      `insert into object (id, provider, key, "group", model, credential, time) values (?, ?, ?, ?, ?, ?, ?)
        on conflict (id, provider) do nothing`,
     );
     this.select = database.prepare(
-      `select id, provider, key, "group", model from object where id = ? order by time, provider`,
+      `select id, provider, key, "group", model, credential from object where id = ? order by time, provider`,
     );
   }
 
@@ -27,7 +27,7 @@ export class SqliteObjects implements ObjectRows {
   }
 
   private insertAll(made: readonly CreatedObject[]): void {
-    for (const { id, provider, key, group, model, time } of made)
-      this.added.run(id, provider, key, group ?? null, model ?? null, time);
+    for (const { id, provider, key, group, model, credential, time } of made)
+      this.added.run(id, provider, key, group ?? null, model ?? null, credential ?? null, time);
   }
 }
