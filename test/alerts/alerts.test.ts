@@ -13,17 +13,38 @@ interface Made {
   clock: { now: number };
 }
 
+type Claims = Pick<AlertClaims, "claim" | "release">;
+
+/** Claims of several gateways, as PostgreSQL keeps them. */
+function sharedClaims(clock: { now: number }): Claims & { timeouts: number[] } {
+  const known = new Map<string, { state: string; at: number }>();
+  const timeouts: number[] = [];
+  return {
+    timeouts,
+    async claim(subject, state, timeout) {
+      timeouts.push(timeout);
+      const last = known.get(subject);
+      if (last?.state === state && last.at >= clock.now - timeout) return false;
+      known.set(subject, { state, at: clock.now });
+      return true;
+    },
+    async release(subject, state) {
+      if (known.get(subject)?.state === state) known.set(subject, { state, at: Number.NEGATIVE_INFINITY });
+    },
+  };
+}
+
 async function make(
   t: Test,
-  claims: Pick<AlertClaims, "claim"> = new AlertClaims(),
+  claims: Claims = new AlertClaims(),
   shared?: AlertReceiver,
   repeat = 1000,
+  clock = { now: 0 },
 ): Promise<Made> {
   const receiver = shared ?? (await startReceiver(t));
   const webhook = new Webhook({}, [1]);
   t.teardown(() => webhook.close());
   const log = new MemoryLog();
-  const clock = { now: 0 };
   const alerts = new Alerts({
     ...{ webhook, log, claims, clock: () => clock.now },
     settings: () => ({ webhook: new URL(receiver.url), repeat }),
@@ -72,30 +93,27 @@ t.test("no secret is sent, and an alert that cannot be posted is logged without 
 });
 
 t.test("one of several gateways sends an alert; where none can decide which, each does", async (t) => {
-  const claimed = new Set<string>();
-  const claims = {
-    claim: async (subject: string, state: string) => !claimed.has(subject + state) && !!claimed.add(subject + state),
-  };
+  const claims = sharedClaims({ now: 0 });
   const one = await make(t, claims);
   const other = await make(t, claims, one.receiver);
   for (const { alerts } of [one, other]) alerts.raise({ subject: "limits", state: "apart", text: "alone" });
   await Promise.all([one.alerts.flush(), other.alerts.flush()]);
   t.equal(one.receiver.received.length, 1);
-  const away = await make(t, { claim: () => Promise.reject(new Error("away")) }, one.receiver);
+  const fail = () => Promise.reject(new Error("away"));
+  const away = await make(t, { claim: fail, release: fail }, one.receiver);
   away.alerts.raise({ subject: "ledger", state: "waiting", text: "away" });
   await away.alerts.flush();
   t.equal(one.receiver.received.length, 2);
 });
 
-t.test(
-  "an alert that could not be posted is posted soon if it lasts, though this gateway has claimed it",
-  async (t) => {
-    const [MINUTE, HOUR] = [60_000, 3_600_000];
-    const timeouts: number[] = [];
-    const claims = {
-      claim: async (_subject: string, _state: string, timeout: number) => timeouts.push(timeout) === 1 || timeout === 0,
-    };
-    const { receiver, alerts, clock } = await make(t, claims, undefined, 4 * HOUR);
+const [MINUTE, HOUR] = [60_000, 3_600_000];
+
+t.test("an alert that could not be posted is posted soon if it lasts", async (t) => {
+  for (const isReleased of [true, false]) {
+    const clock = { now: 0 };
+    const claims = sharedClaims(clock);
+    if (!isReleased) claims.release = () => Promise.reject(new Error("away"));
+    const { receiver, alerts } = await make(t, claims, undefined, 4 * HOUR, clock);
     const raise = async () => {
       alerts.raise({ subject: "ledger", state: "waiting", text: "it cannot be written" });
       await alerts.flush();
@@ -110,10 +128,28 @@ t.test(
     clock.now = 11 * MINUTE;
     t.equal(await raise(), 1, "it was posted: it is repeated as others are");
     clock.now = 5 * HOUR;
-    await raise();
-    t.same(timeouts, [2 * HOUR, 0, 2 * HOUR]);
-  },
-);
+    t.equal(await raise(), 2);
+    t.same(claims.timeouts, [2 * HOUR, isReleased ? 2 * HOUR : 0, 2 * HOUR]);
+  }
+});
+
+t.test("an alert that one gateway cannot post is posted by another one, once in each interval", async (t) => {
+  const clock = { now: 0 };
+  const claims = sharedClaims(clock);
+  const cutOff = await make(t, claims, undefined, 4 * HOUR, clock);
+  cutOff.receiver.answers.push(...Array.from({ length: 500 }, () => ({ status: 403 })));
+  const one = await make(t, claims, undefined, 4 * HOUR, clock);
+  const other = await make(t, claims, one.receiver, 4 * HOUR, clock);
+  const posted: number[] = [];
+  for (; clock.now < 10 * HOUR; clock.now += MINUTE)
+    for (const { alerts } of [cutOff, one, other]) {
+      alerts.raise({ subject: "ledger", state: "waiting", text: "it cannot be written" });
+      await alerts.flush();
+      if (one.receiver.received.length > posted.length) posted.push(clock.now / MINUTE);
+    }
+  t.match(posted, [/^\d$/, /^24\d$/, /^4[89]\d$/]);
+  t.equal(posted.length, 3, posted.join());
+});
 
 t.test(
   "the end of an alert that could not be posted is claimed as others are: another gateway may tell it",
@@ -121,6 +157,7 @@ t.test(
     const claimed: [state: string, timeout: number][] = [];
     const claims = {
       claim: async (_subject: string, state: string, timeout: number) => claimed.push([state, timeout]) > 0,
+      release: () => Promise.reject(new Error("away")),
     };
     const { receiver, alerts } = await make(t, claims);
     receiver.answers.push({ status: 403 });

@@ -12,6 +12,13 @@ export class PostgresClaims extends AlertClaims {
     return rows.length > 0;
   }
 
+  override async release(subject: string, state: string): Promise<void> {
+    await this.database.query(
+      "update told set at = '-infinity' where subject = ?::text and state = ?::text",
+      ...[subject, state],
+    );
+  }
+
   override async unresolved(): Promise<readonly string[]> {
     const rows = await this.database.query("select subject from told where state <> ?::text", RESOLVED);
     return rows.map(({ subject }) => String(subject));

@@ -21,6 +21,10 @@ if (server)
       t.equal(await claimed("bad"), 1);
       await server.ask(url, "update model_gateway.told set at = at - interval '2 minutes'");
       t.equal(await claimed("bad"), 1);
+      await all[0]?.release("target up:fine", "resolved");
+      t.equal(await claimed("bad"), 0, "another state was released");
+      await all[0]?.release("target up:fine", "bad");
+      t.equal(await claimed("bad"), 1);
       const risen = async (state: string) =>
         (await Promise.all(all.map((claims) => claims.claim("budget key a", state, 60_000, true)))).filter(Boolean)
           .length;
