@@ -1,7 +1,9 @@
 import type { Socket } from "node:net";
 
 type WriteCallback = (error?: Error | null) => void;
+type SocketWriter = Pick<Socket, "_write" | "_writev">;
 
+/** Connections of which failed writes wait already: they are kept for later requests. */
 const deferring = new WeakSet<Socket>();
 
 /**
@@ -12,8 +14,11 @@ export function deferWriteErrors(socket: Socket): void {
   if (deferring.has(socket)) return;
   deferring.add(socket);
   const { _write: write, _writev: writeAll } = socket;
-  socket._write = (chunk, encoding, done) => write.call(socket, chunk, encoding, deferError(done));
-  if (writeAll) socket._writev = (chunks, done) => writeAll.call(socket, chunks, deferError(done));
+  const deferred: SocketWriter = {
+    _write: (chunk, encoding, done) => write.call(socket, chunk, encoding, deferError(done)),
+    ...(writeAll && { _writev: (chunks, done) => writeAll.call(socket, chunks, deferError(done)) }),
+  };
+  Object.assign(socket, deferred);
 }
 
 const deferError =
