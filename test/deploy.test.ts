@@ -8,10 +8,11 @@ import t, { type Test } from "tap";
 import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../src/config/load.ts";
 import { findExtensions } from "../src/loaded-config.ts";
+import { freePort } from "./support/free-port.ts";
 import { asking } from "./support/gateway.ts";
 import { startDeployedNginx, startPair } from "./support/nginx.ts";
 import { startProcess } from "./support/process.ts";
-import { send } from "./support/raw.ts";
+import { send, UNTIL_ANSWERED } from "./support/raw.ts";
 import { until } from "./support/until.ts";
 import { json, startVendor } from "./support/vendor.ts";
 
@@ -391,7 +392,7 @@ t.test("a health check by HTTP/1.0 without Host is answered behind nginx too", a
   const { port } = await startProcess(t, yaml);
   const nginx = await startDeployedNginx(t, port);
   for (const to of [port, ...(nginx ? [nginx.port] : [])])
-    t.same((await send(to, "GET /readyz HTTP/1.0\r\n\r\n")).statuses, [200]);
+    t.same((await send(to, "GET /readyz HTTP/1.0\r\n\r\n", UNTIL_ANSWERED)).statuses, [200]);
 });
 
 t.test("two gateways behind nginx lose no request when one of them stops and restarts", async (t) => {
@@ -404,7 +405,7 @@ t.test("two gateways behind nginx lose no request when one of them stops and res
     }),
   );
   const yaml = `linger: 5s\nproviders: { up: { url: "${vendor.url}/v1", protocol: openai-chat } }\nmodels: { m: { targets: [up:m] } }\n`;
-  const one = await startProcess(t, yaml);
+  const one = await startProcess(t, `listen: 127.0.0.1:${await freePort()}\n${yaml}`);
   const two = await startProcess(t, yaml);
   const nginx = await startPair(t, [one.port, two.port]);
   if (!nginx) return;

@@ -1,8 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { mock } from "node:test";
 import t from "tap";
 import { Days } from "../../src/core/calendar.ts";
 import { KEY } from "../support/gateway.ts";
 import { ask, provider } from "../support/limited.ts";
+import { until } from "../support/until.ts";
 import { startAdmin, YAML } from "./support.ts";
 
 t.test("a budget's period begins in the file's timezone; a total budget begins when the key was created", async (t) => {
@@ -10,7 +11,10 @@ t.test("a budget's period begins in the file's timezone; a total budget begins w
     t,
     `${YAML}timezone: Pacific/Auckland\nlimits: { groups: { acme: { budget: [$5/day, $100] } } }\n`,
   );
+  // The clock stands, or the hour might end before the answers.
   const before = Date.now();
+  mock.timers.enable({ apis: ["Date"], now: before });
+  t.teardown(() => mock.timers.reset());
   const made = await ask("POST", "/api/keys", { body: { name: "ci", group: "acme", budget: ["$7", "$3/hour"] } });
   const { limits } = (await ask("GET", "/api/budgets")).body;
   const of = (name: string) => limits.find((each: { name: string }) => each.name === name).budgets;
@@ -45,7 +49,10 @@ keys: { test: { key: ${KEY}, group: acme/research, budget: $7 } }
       ]),
     );
   };
+  // The clock stands, or the day might end before the answers.
   const day = Date.now() - (Date.now() % 86_400_000);
+  mock.timers.enable({ apis: ["Date"], now: Date.now() });
+  t.teardown(() => mock.timers.reset());
   const none = {
     "group acme": [undefined],
     "model m": [undefined, day],
@@ -56,6 +63,6 @@ keys: { test: { key: ${KEY}, group: acme/research, budget: $7 } }
   t.equal(await ask(url), 200);
   const known = { "group acme": [day], "model m": [day, day], "model idle": [undefined], "key test": [day] };
   // The row is on its way to the store.
-  for (let i = 0; i < 200 && (await began())["group acme"]?.[0] === undefined; i++) await sleep(20);
+  await until(async () => (await began())["group acme"]?.[0] !== undefined, "the first spending");
   t.same(await began(), known);
 });

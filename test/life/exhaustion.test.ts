@@ -4,6 +4,7 @@ import t, { type Test } from "tap";
 import { KEY } from "../support/gateway.ts";
 import { startProcess } from "../support/process.ts";
 import { each, post, send } from "../support/raw.ts";
+import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 /** How often everything is used up. */
@@ -37,14 +38,8 @@ const status = (port: number, body: string): Promise<number> =>
   ]);
 
 /** Asks until there is an answer. */
-async function recovers(t: Test, port: number): Promise<void> {
-  let statuses: number[] = [];
-  for (let i = 0; i < 50 && statuses[0] !== 200; i++) {
-    statuses = (await send(port, LIST)).statuses;
-    await sleep(100);
-  }
-  t.same(statuses, [200], "it answers again");
-}
+const recovers = (port: number): Promise<void> =>
+  until(async () => (await send(port, LIST)).statuses[0] === 200, "it to answer again");
 
 t.test(
   "more connections than file descriptors: some are refused, the gateway keeps running, and it recovers",
@@ -79,7 +74,7 @@ t.test(
       await sleep(500);
       t.notOk(gateway.hasEnded, gateway.text.slice(-2000));
       for (const socket of [...first, ...flood]) socket.destroy();
-      await recovers(t, port);
+      await recovers(port);
     }
     t.equal((await post(port, "/v1/chat/completions", BODY)).status, 200);
   },
@@ -105,5 +100,5 @@ t.test("with little memory large bodies are answered or refused, and the gateway
     "answered or refused",
   );
   t.notOk(gateway.hasEnded, gateway.text.slice(-2000));
-  await recovers(t, port);
+  await recovers(port);
 });

@@ -2,6 +2,7 @@ import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
+import { openConnections } from "../support/descriptors.ts";
 import { asking, KEY } from "../support/gateway.ts";
 import { startProcess } from "../support/process.ts";
 import { each } from "../support/raw.ts";
@@ -204,12 +205,15 @@ plugins: { holdings: { from: ./holdings.ts }, auth: { failures: 0 } }
     for (const { upstream } of upstreams) upstream.cut();
     await until(() => upstreams.every(({ upstream }) => upstream.open === 0), "kept connections to end");
   };
+  const quiet = async () => {
+    await after(1500);
+    await until(() => openConnections(gateway.port) === 0, "the kept connections of clients to end");
+    return look();
+  };
   await round(Math.max(100, COUNT / 10));
-  await after(1500);
-  const before = await look();
+  const before = await quiet();
   await round(COUNT);
-  await after(1500);
-  const behind = await look();
+  const behind = await quiet();
   t.same(behind.listeners, before.listeners, "listeners");
   t.same(behind.resources, before.resources, "sockets and timers");
   t.equal(behind.files, before.files, "file descriptors");

@@ -4,7 +4,7 @@ import t from "tap";
 import { KEY } from "../support/gateway.ts";
 import { startProcess } from "../support/process.ts";
 import { dice } from "../support/random-answers.ts";
-import { each, send } from "../support/raw.ts";
+import { each, send, UNTIL_ANSWERED } from "../support/raw.ts";
 import { socketUpstream } from "../support/sockets.ts";
 import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
@@ -164,6 +164,7 @@ t.test("a reader of the gateway's output cannot end it by closing the pipe", asy
   const gateway = await startProcess(t, OWN + DEMO);
   gateway.child.stdout?.destroy();
   gateway.child.stderr?.destroy();
-  for (let i = 0; i < 20; i++) t.same((await send(gateway.port, posted("/v1/chat/completions", "{"))).statuses, [400]);
+  const asked = posted("/v1/chat/completions", "{");
+  for (let i = 0; i < 20; i++) t.same((await send(gateway.port, asked, UNTIL_ANSWERED)).statuses, [400]);
   t.notOk(gateway.hasEnded);
 });

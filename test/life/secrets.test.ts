@@ -8,7 +8,7 @@ import { gathered } from "../support/gathered.ts";
 import { startDeployedNginx } from "../support/nginx.ts";
 import { startCollector } from "../support/otlp.ts";
 import { startProcess } from "../support/process.ts";
-import { each, send } from "../support/raw.ts";
+import { each, send, UNTIL_ANSWERED } from "../support/raw.ts";
 import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
@@ -248,7 +248,7 @@ gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong",
   });
   let answered = 0;
   await each(all, async ({ name, way, bytes }) => {
-    const { statuses, text } = await send(way, bytes);
+    const { statuses, text } = await send(way, bytes, UNTIL_ANSWERED);
     answered += statuses.length;
     t.same(found(text), [], name);
   });
@@ -285,9 +285,10 @@ gathered(t, "no secret stands in an answer, a log or a file, whatever is wrong",
     // A body that it cannot lay down, as on a full disk, is critical to nginx.
     rmSync(join(nginx.folder, "body"), { recursive: true });
     const large = `POST /v1beta/models/m:generateContent?key=${OWN_KEY} HTTP/1.1\r\nHost: gw.test\r\ncontent-length: 100000\r\n\r\n${"x".repeat(100_000)}`;
-    t.same((await send(nginx.port, large)).statuses, [500]);
+    t.same((await send(nginx.port, large, UNTIL_ANSWERED)).statuses, [500]);
     // Nobody listens any more: nginx has something to say of that.
-    const { statuses } = await send(nginx.port, `GET /v1beta/models?key=${OWN_KEY} HTTP/1.1\r\nHost: gw.test\r\n\r\n`);
+    const list = `GET /v1beta/models?key=${OWN_KEY} HTTP/1.1\r\nHost: gw.test\r\n\r\n`;
+    const { statuses } = await send(nginx.port, list, UNTIL_ANSWERED);
     t.same(statuses, [502]);
     await until(() => /GET \/v1beta\/models" 502/.test(filesIn(nginx.folder).join()), "nginx's log");
     for (const [name, text] of filesIn(nginx.folder)) t.same([...found(text), ...mine(text)], [], name);

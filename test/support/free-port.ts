@@ -1,12 +1,27 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 
-/** Returns a port that was free a moment ago. */
+/**
+ * Ports below those that Linux, macOS and Windows give to whoever asks for any: while a port is not listened on, for the first time
+ * or between two servers, no other test is given it.
+ */
+const [FIRST, LAST] = [15_000, 32_000];
+const given = new Set<number>();
+
+/** Returns a port that was free a moment ago, and that nobody gets who does not ask for it. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    const port = FIRST + Math.floor(Math.random() * (LAST - FIRST));
+    if (given.has(port)) continue;
+    given.add(port);
+    const server = createServer().listen(port, "127.0.0.1");
+    const isFree = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 }

@@ -1,5 +1,6 @@
 import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
+import { freePort } from "./free-port.ts";
 import { asking, KEY } from "./gateway.ts";
 import { type PostgresServer, startPostgres } from "./postgres.ts";
 import { type GatewayProcess, startProcess } from "./process.ts";
@@ -13,7 +14,9 @@ import { httpUpstream } from "./upstream.ts";
  */
 export function startInstances(t: Test, yaml: string, store: string, count = 3): Promise<GatewayProcess[]> {
   const own = `store: ${store}\ninstances: ${count}\n`;
-  return Promise.all(Array.from({ length: count }, () => startProcess(t, own + yaml)));
+  // Ports that one which has been killed can have again.
+  const start = async () => startProcess(t, `listen: 127.0.0.1:${await freePort()}\n${own}${yaml}`);
+  return Promise.all(Array.from({ length: count }, start));
 }
 
 /** Their shared servers. */

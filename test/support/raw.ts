@@ -15,18 +15,22 @@ export interface Talk {
 
 /** Milliseconds without a byte after a response after which a client closes. */
 const QUIET = 30;
-/** Milliseconds to wait for a first response; only incomplete requests wait so long. */
+/** Milliseconds to wait for a first response; in this process only incomplete requests wait so long. */
 const PATIENCE = 1500;
+
+/** Milliseconds to wait for the response to a complete request, which another process gives when it has a core. */
+export const UNTIL_ANSWERED = 60_000;
 
 /**
  * Sends bytes unchanged (latin1) on a new connection. The client closes it after a response followed by silence, or after a
  * timeout.
+ * @param patience milliseconds to wait for a first response
  */
-export function send(port: number, bytes: string): Promise<Talk> {
+export function send(port: number, bytes: string, patience = PATIENCE): Promise<Talk> {
   return new Promise((resolve) => {
     const talk: Talk = { statuses: [], text: "" };
     const socket = connect(port, "127.0.0.1", () => socket.write(bytes, "latin1"));
-    let stay = afterHearing(PATIENCE, () => socket.destroy());
+    let stay = afterHearing(patience, () => socket.destroy());
     socket.setEncoding("latin1").on("data", (text: string) => {
       talk.text += text;
       talk.statuses = [...talk.text.matchAll(/HTTP\/1\.[01] ([2-9]\d\d) /g)].map(([, status]) => Number(status));

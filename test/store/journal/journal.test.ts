@@ -15,6 +15,7 @@ import { journalFile, listJournals, processName } from "../../../src/store/journ
 import { Journal, lineToRow, type RowLine } from "../../../src/store/journal/journal.ts";
 import type { LedgerWarn } from "../../../src/store/ledger.ts";
 import { KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../../../src/store/ledger-row.ts";
+import { until } from "../../support/until.ts";
 
 const row = (id: string, more: Partial<UsageRow> = {}): UsageRow => ({
   kind: ["k", 200],
@@ -145,7 +146,7 @@ t.test("lines that cannot be written wait, and are written when they can be", as
   t.ok(journal.failingSeconds > 0);
   journal.end("2", row("2"));
   rmSync(journal.folder);
-  for (let i = 0; i < 500 && !journal.writable; i++) await new Promise((more) => setTimeout(more, 10));
+  await until(() => journal.writable, "it to be written");
   t.same(
     lines().map((line) => lineToRow(line).values[0]),
     ["1", "2"],
