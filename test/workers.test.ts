@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { openConnections } from "./support/descriptors.ts";
 import { freePort } from "./support/free-port.ts";
 import { asking } from "./support/gateway.ts";
 import { type GatewayProcess, startProcess } from "./support/process.ts";
@@ -74,6 +75,12 @@ async function served(gateway: GatewayProcess, agent: Agent): Promise<{ pid: num
   return { pid: Number(answer.headers["gateway-notice"]), socket: answer.socket };
 }
 
+/** Waits until so many connections are left, and the primary has heard of the end of the others, by a message. */
+async function closed({ port }: GatewayProcess, left: number): Promise<void> {
+  if (process.platform === "linux") await until(() => openConnections(port) === left, "the ends of connections");
+  await after(50);
+}
+
 /** Whether somebody listens. */
 const listens = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
@@ -97,7 +104,7 @@ t.test("connections are distributed evenly, each request has one row and one com
   t.notOk(pids.includes(gateway.child.pid as number), "the primary serves none");
   // Those of one worker leave, and new ones come to it.
   for (const [i, agent] of agents.entries()) if (pids[i] === first) agent.destroy();
-  await after(100);
+  await closed(gateway, 10);
   const again = await Promise.all(
     Array.from({ length: 10 }, async () => (await served(gateway, new Agent({ keepAlive: true, maxSockets: 1 }))).pid),
   );
@@ -129,7 +136,7 @@ t.test("wrong keys of an address are counted together", async (t) => {
     await answer.text();
     statuses.push(answer.status);
     // Connections reach each worker in turn.
-    await after(50);
+    await closed(gateway, 0);
   }
   t.same(statuses, [401, 401, 401, 401, 429, 429, 429, 429]);
   t.equal(await gateway.end(), 0);
@@ -140,8 +147,7 @@ t.test("short connections one after another reach each worker in turn", async (t
   const pids: number[] = [];
   for (let i = 0; i < 10; i++) {
     pids.push((await served(gateway, new Agent({ keepAlive: false }))).pid);
-    // The primary hears of the end of a connection by a message.
-    await after(50);
+    await closed(gateway, 0);
   }
   const [first] = pids;
   t.equal(pids.filter((pid) => pid === first).length, 5, pids.join(" "));

@@ -73,9 +73,10 @@ export async function runGateway(
     await logWarnings(config, log);
     const warn = (message: string) => log.warn({}, message);
     const greeting = { config, address: gateway.address, admin, key: await firstKey(gateway, config, warn) };
+    // Before the greeting: whoever reads that may change files at once.
+    if (options.watch) reloadOnChange(gateway);
     if (options.json) io.out(JSON.stringify(greetingJson(greeting)));
     else await printGreeting(greeting, io);
-    if (options.watch) reloadOnChange(gateway);
     const stopped = untilStopped(gateway, config.linger, log, io.out, io.env);
     deliverSignals();
     await stopped;

@@ -1,7 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
@@ -81,8 +80,6 @@ for (const workers of [1, 2])
 
 t.test("a reload by --watch is in the audit trail", async (t) => {
   const gateway = await startProcess(t, YAML, { args: ["--watch"] });
-  // It watches once it has greeted, and sees changes from then on.
-  await after(500);
   writeFileSync(join(gateway.folder, "gateway.yaml"), "models: {");
   await has(gateway, 1);
   t.match(await trailOf(gateway), [{ who: "watch", action: "reload", detail: { problem: /gateway\.yaml/ } }]);

@@ -91,7 +91,10 @@ t.test(
     whole.ask(chat("slow"));
     const uploading = dial(t, gateway.port);
     uploading.ask(chat("echo").slice(0, -10));
-    await after(2000);
+    await until(async () => {
+      const live = (await (await fetch(`${gateway.admin}/api/live`)).json()) as { requests: unknown[] };
+      return live.requests.length === 7 && raw.text.includes("data: ");
+    }, "all of them");
     t.equal(await gateway.end(), 0);
     for (const failure of await Promise.all(failures)) t.type(failure, Error);
     t.match(raw.text, /data: \{"error":\{"message":"The gateway is restarting.*\n\n\r\n$/, "reported in the stream");
