@@ -21,7 +21,7 @@ import type { Test } from "tap";
 import type { PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { type PostgresSettings, parsePostgresUrl } from "../../src/store/postgres/place.ts";
-import { childrenOf } from "./process.ts";
+import { descendantsOf, signalled } from "./descendants.ts";
 
 /** The folder of all versions in Debian's packages. */
 const VERSIONS = "/usr/lib/postgresql";
@@ -141,7 +141,7 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
     if (!server || server.exitCode !== null || server.signalCode !== null) return;
     // Its backends would outlive it for a while, and wait for each other.
     if (signal === "SIGKILL") server.kill("SIGSTOP");
-    const served = signal === "SIGKILL" ? below(server.pid as number) : [];
+    const served = signal === "SIGKILL" ? descendantsOf(server.pid as number) : [];
     server.kill(signal);
     for (const pid of served) signalled(pid, "SIGKILL");
     await once(server, "exit");
@@ -180,7 +180,7 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
     freeze() {
       const { pid } = child as ChildProcess;
       process.kill(pid as number, "SIGSTOP");
-      const all = [pid as number, ...below(pid as number)];
+      const all = [pid as number, ...descendantsOf(pid as number)];
       for (const one of all) signalled(one, "SIGSTOP");
       return () => {
         for (const one of all) signalled(one, "SIGCONT");
@@ -202,16 +202,4 @@ export async function openDatabase(t: Test, url: string, connections: number): P
   const { database } = await openPostgres(placeOf(url), connections);
   t.teardown(() => database.close());
   return database;
-}
-
-function below(pid: number): number[] {
-  return childrenOf(pid).flatMap((child) => [...below(child), child]);
-}
-
-function signalled(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // It has already ended.
-  }
 }

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import type { Test } from "tap";
+import { childrenOf } from "./descendants.ts";
 import { KEY } from "./gateway.ts";
 import { until } from "./until.ts";
 
@@ -170,10 +171,6 @@ function cpuOf(pid: number): number {
     .split(" ");
   return childrenOf(pid).reduce((sum, child) => sum + cpuOf(child), Number(fields[11]) + Number(fields[12]));
 }
-
-/** Returns the ids of a process's children. */
-export const childrenOf = (pid: number): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
 
 /** Kills the workers that a killed primary has left: they would write their journals into the folder again. */
 async function killAllIn(folder: string): Promise<void> {

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { descendantsOf, signalled } from "./descendants.ts";
 import Summary from "./reporter.js";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -117,7 +118,10 @@ export async function runFiles(files: readonly string[], together = files.length
     },
   );
   let ended = "";
+  let started: number[] = [];
   const late = patience(() => {
+    // Programs that it has started, and cannot end itself any more.
+    started = descendantsOf(child.pid ?? 0);
     // tap reports what was open, if it still can.
     child.kill("SIGALRM");
     setTimeout(() => child.kill("SIGKILL"), 1000).unref();
@@ -130,6 +134,7 @@ export async function runFiles(files: readonly string[], together = files.length
   child.on("exit", (code, signal) => {
     child.removeAllListeners("message");
     late(0);
+    for (const pid of started) signalled(pid, "SIGKILL");
     if (code !== 0) ended = `its process ended with ${signal ?? code}`;
   });
   let output = "";

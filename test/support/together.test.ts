@@ -1,7 +1,9 @@
 import { execFile } from "node:child_process";
-import { relative } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
+import { until } from "./until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const file = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
@@ -67,6 +69,22 @@ for (const [what, { body, seconds, says }] of Object.entries(CASES)) {
       t.ok(failed);
     });
 }
+
+t.test(
+  "programs that a file has started end with it where it is late",
+  { skip: process.platform !== "linux" },
+  async (t) => {
+    const body = `import { spawn } from "node:child_process";
+    import { writeFileSync } from "node:fs";
+    writeFileSync(new URL("pid", import.meta.url), String(spawn("sleep", ["1000"], { stdio: "ignore" }).pid));
+    t.test("spins", async () => { for (;;); });`;
+    await run(t, { a: body }, 3);
+    const pid = readFileSync(join(t.testdirName, "pid"), "utf8");
+    // Where nobody asks for its exit status it stays as a zombie.
+    const isAlive = () => existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+    await until(() => !isAlive(), "its end");
+  },
+);
 
 t.test("files of one process have a test each, with results and an end of their own", async (t) => {
   const { output, failed } = await run(t, {

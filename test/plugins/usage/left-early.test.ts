@@ -1,6 +1,7 @@
 import t, { type Test } from "tap";
 import { CLIENTS } from "../../support/four-clients.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
+import { afterHearing } from "../../support/patience.ts";
 import { sample } from "../../support/sample.ts";
 import { askedIn, SCRIPTS, TOKENS } from "../../support/scripted.ts";
 import { until } from "../../support/until.ts";
@@ -82,7 +83,7 @@ chains: { llm: [sse, auth, scrub, models, watch, ${{ no: "rewrite, usage", befor
       .then((answer) => answer.text())
       .catch(() => {});
     await until(() => current.has, "the provider has the request");
-    if (moment !== "head") await new Promise((arrived) => setTimeout(arrived, 20));
+    if (moment !== "head") await new Promise<void>((arrived) => afterHearing(20, arrived));
     const before = ended();
     leaving.abort();
     await left;
