@@ -79,12 +79,10 @@ export class Levels {
   forRequest(caller: Caller | undefined, model?: string): readonly LimitLevel[] {
     const known = this.caller(caller);
     if (model === undefined) return known.withoutModel;
-    const found = known.byModel.get(model);
-    if (found) return found;
-    const level = this.models.get(model);
-    const levels = level ? [...known.withoutModel, level] : known.withoutModel;
-    known.byModel.set(model, levels);
-    return levels;
+    return known.byModel.getOrInsertComputed(model, () => {
+      const level = this.models.get(model);
+      return level ? [...known.withoutModel, level] : known.withoutModel;
+    });
   }
 
   /** Returns the levels of a request without its model, for a report on very many callers: they do not displace those of requests. */

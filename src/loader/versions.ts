@@ -147,8 +147,11 @@ function realPath(path: string): string {
 function codeUrl(file: string): string {
   const resolved = loading?.get(file);
   if (resolved !== undefined) return resolved;
-  const code = files.get(file) ?? { imports: new Set(), versions: new Map(), importedUrls: new Set() };
-  files.set(file, code);
+  const code = files.getOrInsertComputed(file, () => ({
+    imports: new Set(),
+    versions: new Map(),
+    importedUrls: new Set(),
+  }));
   const version = codeDigest(file);
   const address = code.versions.get(version) ?? unusedUrl(file, version, code.importedUrls);
   loading?.set(file, address);

@@ -65,11 +65,8 @@ const FIELD_SEPARATORS = /\]\[|[[\].]/;
 const findersByMembers = new WeakMap<ObjectMembers, ReferenceFinder>();
 
 /** Returns the finder for the objects that a protocol's requests name. */
-export function referenceFinder(members: ObjectMembers): ReferenceFinder {
-  const finder = findersByMembers.get(members) ?? new ReferenceFinder(members);
-  findersByMembers.set(members, finder);
-  return finder;
-}
+export const referenceFinder = (members: ObjectMembers): ReferenceFinder =>
+  findersByMembers.getOrInsertComputed(members, () => new ReferenceFinder(members));
 
 /** Finds the objects that a protocol's requests name. */
 export class ReferenceFinder {

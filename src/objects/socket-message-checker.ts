@@ -25,17 +25,9 @@ export class SocketMessageChecker {
     private readonly objects: ObjectAccess,
     private readonly marketplace: Marketplace,
   ) {
-    this.names = SocketMessageChecker.searchFor(protocol);
-  }
-
-  private static searchFor(protocol: SocketProtocol): QuotedNameSearch {
-    let search = SocketMessageChecker.searches.get(protocol);
-    if (!search) {
-      // A letter may be written as an escape, and some servers match names in any case.
-      search = new QuotedNameSearch(protocol.nameMarkers);
-      SocketMessageChecker.searches.set(protocol, search);
-    }
-    return search;
+    // A letter may be written as an escape, and some servers match names in any case.
+    const create = () => new QuotedNameSearch(protocol.nameMarkers);
+    this.names = SocketMessageChecker.searches.getOrInsertComputed(protocol, create);
   }
 
   /** Reports whether there is anything to check: there is not where all keys may use everything. */

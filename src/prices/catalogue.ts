@@ -69,14 +69,10 @@ export class Catalogue {
   find(provider: PricedProvider, model: string): ModelFacts {
     const vendor = vendorOf(provider);
     if (vendor === "demo") return { prices: FREE_PRICES };
-    if (vendor === undefined || !this.tables) return NO_FACTS;
-    const name = `${vendor}:${model}`;
-    let facts = this.known.get(name);
-    if (!facts) {
-      facts = factsOf(this.tables, vendor, model.replace(/^models\//, ""));
-      this.known.set(name, facts);
-    }
-    return facts;
+    const { tables } = this;
+    if (vendor === undefined || !tables) return NO_FACTS;
+    const find = () => factsOf(tables, vendor, model.replace(/^models\//, ""));
+    return this.known.getOrInsertComputed(`${vendor}:${model}`, find);
   }
 }
 

@@ -155,8 +155,7 @@ function sizedPrices(rows: Readonly<Record<string, LiteLlmRow>>): Map<string, Re
     const model = vendor ? `${vendor}/${name}` : name;
     const usd = row.mode === "image_generation" ? usdPerImage(row, Number(width) * Number(height)) : undefined;
     if (usd === undefined || rows[model]?.["input_cost_per_token"] !== undefined) continue;
-    const sizes = found.get(model) ?? {};
-    found.set(model, sizes);
+    const sizes = found.getOrInsertComputed(model, () => ({}));
     const size = `${width}x${height}`;
     const qualities = quality?.[2] === USUAL_QUALITY ? [USUAL_QUALITY, ""] : [quality?.[2] ?? ""];
     for (const qualityKey of qualities)

@@ -27,11 +27,9 @@ export async function groupTotals(
   const groups = new Map<string, GroupTotals>();
   /** Returns the totals of a group, then those of its parents. */
   const pathTotals = (path: string): GroupTotals[] =>
-    groupAndParents(path).map((group) => {
-      const totals = groups.get(group) ?? { group, keys: [], requests: 0, cost: 0 };
-      groups.set(group, totals);
-      return totals;
-    });
+    groupAndParents(path).map((group) =>
+      groups.getOrInsertComputed(group, () => ({ group, keys: [], requests: 0, cost: 0 })),
+    );
   for (const group of more) pathTotals(group);
   for (const [group, disabled] of await keys.listDisabledGroups())
     Object.assign(pathTotals(group)[0] as object, { disabled });

@@ -73,13 +73,11 @@ export abstract class Keys {
   abstract find(presented: string): MaybePromise<KeyRecord | undefined>;
   /** Returns the caller of a key: the same object for each request, as long as the record lives. */
   callerOf(record: KeyRecord): Caller {
-    let caller = this.callers.get(record);
-    if (!caller) {
-      caller = withShape<Caller>(CALLER_SHAPE, record);
-      this.callers.set(record, caller);
+    return this.callers.getOrInsertComputed(record, () => {
+      const caller = withShape<Caller>(CALLER_SHAPE, record);
       this.secrets.set(caller, record.hash);
-    }
-    return caller;
+      return caller;
+    });
   }
 
   /** Returns the SHA-256 of the secret, in hex, by which a caller was found; undefined for a caller that a plugin has made. */

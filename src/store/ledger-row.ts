@@ -120,14 +120,11 @@ const tagTexts = new WeakMap<object, string>();
 /** Serializes tags in the order of their names, so that equal tags give equal text. A plugin may have made them of any text. */
 function tagsText(tags: LedgerEntry["tags"]): string {
   if (!tags) return "";
-  let text = tagTexts.get(tags);
-  if (text === undefined) {
+  return tagTexts.getOrInsertComputed(tags, () => {
     const names = Object.keys(tags).sort();
     const tagMember = (name: string) => [sanitizeText(name), sanitizeText(String(tags[name]))];
-    text = names.length === 0 ? "" : JSON.stringify(Object.fromEntries(names.map(tagMember)));
-    tagTexts.set(tags, text);
-  }
-  return text;
+    return names.length === 0 ? "" : JSON.stringify(Object.fromEntries(names.map(tagMember)));
+  });
 }
 
 const TIME = USAGE_COLUMNS.indexOf("time");

@@ -112,8 +112,7 @@ export function computeSpeeds(rows: Iterable<Record<string, unknown>>): LedgerSp
   const found = new Map<string, { requests: number; first: Percentiles; rate: Percentiles; duration: Percentiles }>();
   for (const row of rows) {
     const name = String(row["name"]);
-    const one = found.get(name) ?? newSpeed();
-    found.set(name, one);
+    const one = found.getOrInsertComputed(name, newSpeed);
     const first = row["first_byte"] === null ? undefined : Number(row["first_byte"]);
     const [duration, tokens] = [Number(row["duration"]), Number(row["tokens_out"] ?? 0)];
     one.requests++;

@@ -33,20 +33,15 @@ export class HourSums {
 
   /** Adds a row whose kind and holder have these numbers. */
   add({ kind, values }: UsageRow, number: number, holder: number): void {
-    let sums = this.sums.get(holder);
-    if (!sums) {
-      sums = new Map();
-      this.sums.set(holder, sums);
-    }
+    const sums = this.sums.getOrInsertComputed(holder, () => new Map());
     const hours = Math.floor(rowTime({ values }) / HOUR);
     // Leaves room for 2^32 kinds in each hour.
     const key = hours * 2 ** 32 + number;
-    let found = sums.get(key);
-    if (!found) {
-      found = { hour: hours * HOUR, kind, sum: SUM_COLUMNS.map(() => 0) };
-      sums.set(key, found);
-    }
-    const { sum } = found;
+    const { sum } = sums.getOrInsertComputed(key, () => ({
+      hour: hours * HOUR,
+      kind,
+      sum: SUM_COLUMNS.map(() => 0),
+    }));
     sum[0] = (sum[0] as number) + 1;
     if (!isSettled(kind) || values[COST] === null) sum[UNSETTLED] = (sum[UNSETTLED] as number) + 1;
     for (let n = 0; n < ADDED.length; n++) {

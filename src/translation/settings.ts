@@ -114,14 +114,7 @@ const namesOf = ({ path, olderNames = [] }: AnySetting): readonly string[] => [p
 /** Split paths by their text: tables are few and fixed, and each path is split once. */
 const splitPaths = new Map<string, readonly string[]>();
 
-function splitPath(path: string): readonly string[] {
-  let names = splitPaths.get(path);
-  if (!names) {
-    names = path.split(".");
-    splitPaths.set(path, names);
-  }
-  return names;
-}
+const splitPath = (path: string): readonly string[] => splitPaths.getOrInsertComputed(path, () => path.split("."));
 
 interface SettingPlace<Members extends Fields> {
   /** The innermost object that holds the setting. */

@@ -79,12 +79,7 @@ export class Translations {
 
   /** Returns the protocols that serve a model, also over a WebSocket, and how, by name. */
   reach(model: Model): Readonly<Record<string, Reach>> {
-    let reach = this.reachCache.get(model.targets);
-    if (!reach) {
-      reach = this.computeReach(model);
-      this.reachCache.set(model.targets, reach);
-    }
-    return reach;
+    return this.reachCache.getOrInsertComputed(model.targets, () => this.computeReach(model));
   }
 
   private computeReach(model: Model): Readonly<Record<string, Reach>> {

@@ -64,16 +64,13 @@ export class Agents {
   get(target: URL, account: string, connect = 0, keepAlive = true): HttpAgent {
     const { protocol } = target;
     const name = `${protocol} ${keepAlive} ${connect} ${account}`;
-    let agent = this.agents.get(name);
-    if (!agent) {
+    return this.agents.getOrInsertComputed(name, () => {
       const options = { keepAlive, timeout: KEEP_ALIVE, proxyEnv: this.environment };
+      if (protocol === "http:") return new HttpAgent(options);
       // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
       const verified = { ...options, rejectUnauthorized: true };
-      if (protocol === "http:") agent = new HttpAgent(options);
-      else agent = this.proxies.for(target) ? new TunnelAgent(verified, connect) : new HttpsAgent(verified);
-      this.agents.set(name, agent);
-    }
-    return agent;
+      return this.proxies.for(target) ? new TunnelAgent(verified, connect) : new HttpsAgent(verified);
+    });
   }
 
   /** Returns the proxy in front of an address: it takes http requests itself, and opens a tunnel for https. */

@@ -357,25 +357,20 @@ export class Upstreams {
   }
 
   private requestAllowList(protocol: Protocol, provider: Provider): AllowList {
-    const lists = this.requestAllowLists.get(provider) ?? new Map<Protocol, AllowList>();
-    let list = lists.get(protocol);
-    if (!list) {
+    const lists = this.requestAllowLists.getOrInsertComputed(provider, () => new Map<Protocol, AllowList>());
+    return lists.getOrInsertComputed(protocol, () => {
       const { forward, idempotency } = provider;
       const forwarded = idempotency === undefined ? forward : [...forward, idempotency];
       const trace = this.options.trace === true ? TRACE_HEADERS : [];
-      list = new AllowList([...REQUEST_HEADERS, ...trace, ...protocol.headers, ...forwarded]);
-      this.requestAllowLists.set(provider, lists.set(protocol, list));
-    }
-    return list;
+      return new AllowList([...REQUEST_HEADERS, ...trace, ...protocol.headers, ...forwarded]);
+    });
   }
 
   private responseAllowList(protocol: Protocol): AllowList {
-    let list = this.responseAllowLists.get(protocol);
-    if (!list) {
-      list = new AllowList([...RESPONSE_HEADERS, ...(protocol.responseHeaders ?? [])]);
-      this.responseAllowLists.set(protocol, list);
-    }
-    return list;
+    return this.responseAllowLists.getOrInsertComputed(
+      protocol,
+      ({ responseHeaders = [] }) => new AllowList([...RESPONSE_HEADERS, ...responseHeaders]),
+    );
   }
 
   /** @param exhausted whether our retries are used up: clients are then told not to retry */

@@ -485,8 +485,7 @@ class CallQueues {
   private readonly byKey = new Map<string, { step: number; calls: PendingCall[]; next: number }[]>();
 
   add(key: string, call: PendingCall, step: number): void {
-    const steps = this.byKey.get(key) ?? [];
-    if (steps.length === 0) this.byKey.set(key, steps);
+    const steps = this.byKey.getOrInsertComputed(key, () => []);
     if (steps.at(-1)?.step !== step) steps.push({ step, calls: [], next: 0 });
     steps.at(-1)?.calls.push(call);
   }

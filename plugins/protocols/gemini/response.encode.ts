@@ -72,12 +72,8 @@ class GenerateContentWriter implements ResponseEncoder {
   }
 
   private candidateAt(choice: number): CandidateWriter {
-    let candidate = this.candidates.get(choice);
-    if (!candidate) {
-      candidate = new CandidateWriter(choice, this.frameTail, this.showThoughts, this.context);
-      this.candidates.set(choice, candidate);
-    }
-    return candidate;
+    const create = () => new CandidateWriter(choice, this.frameTail, this.showThoughts, this.context);
+    return this.candidates.getOrInsertComputed(choice, create);
   }
 
   private end(out: EncodedFrame[]): void {

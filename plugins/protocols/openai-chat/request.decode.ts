@@ -515,9 +515,7 @@ class ChatCallReader {
   private addUnanswered(id: string, name: string): void {
     const call = { id, answered: false };
     this.unanswered.add(call);
-    const sameName = this.byName.get(name) ?? new UnansweredCalls();
-    this.byName.set(name, sameName);
-    sameName.add(call);
+    this.byName.getOrInsertComputed(name, () => new UnansweredCalls()).add(call);
   }
 
   /**

@@ -149,22 +149,17 @@ abstract class ChatDeltaWriter {
   }
 
   private choice(index: number): WrittenChoice {
-    let choice = this.choices.get(index);
-    if (!choice) {
-      choice = {
-        index,
-        started: false,
-        calls: 0,
-        content: 0,
-        hasRefusal: false,
-        thoughts: [],
-        hasThoughtText: false,
-        annotations: [],
-        images: [],
-      };
-      this.choices.set(index, choice);
-    }
-    return choice;
+    return this.choices.getOrInsertComputed(index, () => ({
+      index,
+      started: false,
+      calls: 0,
+      content: 0,
+      hasRefusal: false,
+      thoughts: [],
+      hasThoughtText: false,
+      annotations: [],
+      images: [],
+    }));
   }
 
   /** Writes a delta; before a choice's first one also the role, with a content that is empty or null. */
@@ -492,12 +487,8 @@ class ChatWholeWriter extends ChatDeltaWriter {
   }
 
   private mergedChoice(index: number): MergedChoice {
-    let choice = this.merged.get(index);
-    if (!choice) {
-      choice = { index, message: {}, logprobs: null, finish_reason: null };
-      this.merged.set(index, choice);
-    }
-    return choice;
+    const create = () => ({ index, message: {}, logprobs: null, finish_reason: null });
+    return this.merged.getOrInsertComputed(index, create);
   }
 }
 

@@ -335,14 +335,8 @@ function rowText(kind: UsageRow["kind"], values: UsageRow["values"], attribution
 /** JSON of kinds and holders, which many rows share. */
 const sharedTexts = new WeakMap<readonly Cell[], string>();
 
-function sharedText(shared: readonly Cell[]): string {
-  let text = sharedTexts.get(shared);
-  if (text === undefined) {
-    text = JSON.stringify(shared);
-    sharedTexts.set(shared, text);
-  }
-  return text;
-}
+const sharedText = (shared: readonly Cell[]): string =>
+  sharedTexts.getOrInsertComputed(shared, (cells) => JSON.stringify(cells));
 
 /** Converts a journal's line to a row. */
 export function lineToRow([, [kind, values, attribution], name, counted]: RowLine): UsageRow {

@@ -66,13 +66,10 @@ export class Pools {
 
   private findOrCreate(origin: URL, credentialId: string, warm: number): Pool {
     const key = `${origin.origin} ${credentialId} ${warm}`;
-    let pool = this.pools.get(key);
-    if (!pool) {
+    return this.pools.getOrInsertComputed(key, () => {
       const { connections = 4096, keepAlive = 30_000, lookup, connectInProcess } = this.options;
       const proxy = this.exempted.has(origin.origin) ? undefined : this.proxies.for(origin);
-      pool = new Pool(origin.origin, { connections, keepAlive, warm, lookup, connectInProcess, proxy });
-      this.pools.set(key, pool);
-    }
-    return pool;
+      return new Pool(origin.origin, { connections, keepAlive, warm, lookup, connectInProcess, proxy });
+    });
   }
 }
