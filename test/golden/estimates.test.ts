@@ -9,6 +9,7 @@ import type { Usage } from "../../src/core/usage.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
+import { valueAt } from "../support/locate-paths.ts";
 import { jsonOf } from "../support/recorded.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 
@@ -91,9 +92,6 @@ function settled(protocol: Protocol, recording: Recording): (Omit<Sum, "streams"
   if (!told || (!out.total && !isUnknown)) return undefined;
   return { told, estimated: out.total ?? 0, trace: isUnknown ? "none" : isByMean ? "by the mean" : "measured" };
 }
-
-const valueAt = (json: unknown, path: readonly (string | number)[]): unknown =>
-  path.reduce<unknown>((value, name) => (value as Record<string | number, unknown>)[name], json);
 
 /** The reasoning of an answer, streamed or whole, that is found besides its texts. */
 function hidden(protocol: Protocol, recording: Recording): Omit<Sum, "streams"> | undefined {

@@ -13,3 +13,19 @@ export const hostileTexts = (parts: readonly string[], before = "", after = "\n\
 export function runLinear(run: () => unknown): void {
   runInNewContext("run()", { run }, { timeout: MAX_MS });
 }
+
+/** Returns how many characters of texts work goes through one by one. */
+export function charactersRead(work: () => void): number {
+  const { charCodeAt } = String.prototype;
+  let count = 0;
+  String.prototype.charCodeAt = function (this: string, at) {
+    count++;
+    return charCodeAt.call(this, at);
+  };
+  try {
+    work();
+  } finally {
+    Object.assign(String.prototype, { charCodeAt });
+  }
+  return count;
+}

@@ -7,3 +7,7 @@ export function locatePaths(text: Buffer, paths: Iterable<JsonPath>): { path: Js
     .filter(({ start, end }) => start < end) // A member that does not exist would be added, in place of nothing.
     .map(({ start, end, bytes }) => ({ path: all[Number(bytes)] as JsonPath, start, end }));
 }
+
+/** Returns the value at a path; undefined where there is none. */
+export const valueAt = (json: unknown, path: JsonPath): unknown =>
+  path.reduce<unknown>((value, step) => (value as Record<string | number, unknown> | undefined)?.[step], json);

@@ -9,6 +9,7 @@ import { tokensInRequest } from "../../src/translation/request-tokens.ts";
 import { runAtOnce } from "../../src/translation/steps.ts";
 import { estimateTextTokens } from "../../src/translation/text-tokens.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { charactersRead } from "../support/linear-work.ts";
 import { SAY } from "../support/tiny.ts";
 
 const envelopes = new Envelopes("a secret of the tests");
@@ -65,31 +66,15 @@ t.test("parsing does not depend on the length of the images", async (t) => {
   t.ok(parsed > 0 && parsed < 2000, `${parsed}`);
 });
 
-/** Counts characters of texts that are gone through, not seconds. */
-function letters(work: () => void): number {
-  const { charCodeAt } = String.prototype;
-  let count = 0;
-  String.prototype.charCodeAt = function (this: string, at) {
-    count++;
-    return charCodeAt.call(this, at);
-  };
-  try {
-    work();
-  } finally {
-    Object.assign(String.prototype, { charCodeAt });
-  }
-  return count;
-}
-
 t.test(
   "of many images that begin like none, and many texts between images, only small parts are gone through",
   async (t) => {
     const unknown = Buffer.alloc(1500).toString("base64");
     const images = Array.from({ length: 4000 }, () => image(unknown));
-    const gone = letters(() => tokensOf(images));
+    const gone = charactersRead(() => tokensOf(images));
     t.ok(gone < 1_500_000, `${gone} of ${4000 * 1500}`);
     const texts = Array.from({ length: 400 }, () => [{ type: "text", text: "Words, ".repeat(3000) }, image(png(2000))]);
-    const read = letters(() => tokensOf(texts.flat()));
+    const read = charactersRead(() => tokensOf(texts.flat()));
     t.ok(read < 2_000_000, `${read} of ${400 * 21_000}`);
   },
 );

@@ -1,7 +1,7 @@
 import t from "tap";
 import { countMembers, type JsonPath, pathEdits, stringsIn } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
-import { locatePaths } from "../support/locate-paths.ts";
+import { locatePaths, valueAt } from "../support/locate-paths.ts";
 
 const changed = (json: string, changes: Parameters<typeof pathEdits>[1]): string => {
   const text = Buffer.from(json);
@@ -88,9 +88,6 @@ function* pathsIn(value: unknown, at: JsonPath = []): Generator<JsonPath> {
     yield* pathsIn((value as Record<string | number, unknown>)[name], [...at, name]);
   }
 }
-
-const valueAt = (value: unknown, path: JsonPath): unknown =>
-  path.reduce<unknown>((inner, name) => (inner as Record<string | number, unknown>)?.[name], value);
 
 t.test("every value of a random text is found, and removing it equals removing it from the parsed value", async (t) => {
   let seed = 7;

@@ -4,19 +4,17 @@ import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
 import { Body } from "../../../../src/core/body.ts";
 import type { TextPlace } from "../../../../src/core/protocol.ts";
-import { type JsonPath, pathEdits } from "../../../../src/wire/paths.ts";
+import { pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
-import { locatePaths } from "../../../support/locate-paths.ts";
+import { locatePaths, valueAt } from "../../../support/locate-paths.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { question, requests } from "./speaking.ts";
 
 const texts = protocol.texts as NonNullable<typeof protocol.texts>;
 const opaque = protocol.translation.request.opaque as NonNullable<typeof protocol.translation.request.opaque>;
 
-const valueAt = (json: unknown, path: JsonPath): unknown =>
-  path.reduce<unknown>((value, step) => (value as Record<string | number, unknown>)[step], json);
 const told = (json: unknown, places: Iterable<TextPlace>): [kind: string, text: unknown][] =>
   [...places].map(({ kind, path }) => [kind, valueAt(json, path)]);
 

@@ -9,7 +9,7 @@ import { removeUnreadable } from "../../../../src/translation/unreadable.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import type { JsonObject } from "../../../../src/wire/values.ts";
 import { gathered } from "../../../support/gathered.ts";
-import { locatePaths } from "../../../support/locate-paths.ts";
+import { locatePaths, valueAt } from "../../../support/locate-paths.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { recordedRequests } from "./requests.ts";
 
@@ -81,10 +81,6 @@ t.test("texts of a frame are pieces, separate for each candidate", async (t) => 
 
 const answers = recorded("gemini").filter(({ status }) => status === 200);
 const skip = answers.length === 0 && "no recordings";
-
-function valueAt(json: unknown, path: readonly (string | number)[]): unknown {
-  return path.reduce<unknown>((value, name) => (value as JsonObject | undefined)?.[name], json);
-}
 
 gathered(t, "the pieces of every recorded stream are the texts of its blocks", { skip }, async (t) => {
   let compared = 0;

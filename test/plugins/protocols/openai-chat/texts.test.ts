@@ -9,11 +9,10 @@ import { removeUnreadable } from "../../../../src/translation/unreadable.ts";
 import { type JsonPath, pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import { asList, asObject, type JsonObject } from "../../../../src/wire/values.ts";
+import { valueAt } from "../../../support/locate-paths.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { ODD } from "./request.odd.ts";
 
-const valueAt = (json: unknown, path: JsonPath): unknown =>
-  path.reduce<unknown>((value, step) => (value as JsonObject | undefined)?.[step], json);
 const found = (json: unknown, places: Iterable<TextPlace>) =>
   [...places].map(({ kind, path, json: escaped }) => [kind, valueAt(json, path), ...(escaped ? ["json"] : [])]);
 

@@ -9,6 +9,7 @@ import { type JsonPath, pathEdits } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
+import { valueAt } from "../../../support/locate-paths.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { wronged } from "../../../support/wrong-values.ts";
@@ -20,8 +21,6 @@ const answers = recorded("openai-responses").filter(
 const isStream = (body: string): boolean => /^\s*(?:event|data|:)/.test(body);
 const skip = answers.length === 0 && "the recordings are absent";
 
-const valueAt = (json: unknown, path: JsonPath): string =>
-  path.reduce<unknown>((value, step) => (value as Record<string | number, unknown>)[step], json) as string;
 const found = (json: unknown, places: Iterable<TextPlace>): string[] =>
   [...places].map(({ path, kind, json: text }) => `${kind}${text ? " json" : ""}: ${valueAt(json, path)}`);
 
