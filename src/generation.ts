@@ -28,7 +28,7 @@ import { endInTime } from "./core/timeout.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { Cors } from "./downstream/cors.ts";
 import { Paths } from "./downstream/paths.ts";
-import { endResponse } from "./downstream/reply.ts";
+import { sendJson } from "./downstream/reply.ts";
 import { knownClients } from "./loader/clients.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError } from "./loader/problems.ts";
@@ -353,18 +353,10 @@ export class Generation {
       this.openApiText ??= `${JSON.stringify(openApiDocument(this.paths.mounts, this.pages !== undefined), null, 2)}\n`;
     const served = { service: "model-gateway", paths: this.paths.servedPaths() };
     const body = path === "/openapi.json" ? (this.openApiText ?? "") : `${JSON.stringify(served, null, 2)}\n`;
-    const lines = [
-      "content-type",
-      "application/json",
-      "content-length",
-      String(Buffer.byteLength(body)),
-      "x-request-id",
-      id,
-      ...["cache-control", "no-store"],
-    ];
     // Browsers get a page at the same URL: a cache must not mix the two.
     response.appendHeader("vary", "accept");
-    endResponse(response.writeHead(200, lines), body);
+    const lines = ["x-request-id", id, "cache-control", "no-store"];
+    sendJson(response, { status: 200, lines, body: Buffer.from(body) });
   }
 
   /**

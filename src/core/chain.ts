@@ -308,18 +308,18 @@ function collectStages(
     } catch (thrown) {
       throw toPluginError(thrown, step.origin);
     }
+    const endStage = (stage: Stage | undefined): void => {
+      checkStatus(head, step);
+      checkNoAnswer(exchange, answer, step);
+      checkReplyHeaders(exchange, headersBefore, step);
+      if (stage) addStage(stages, stage, step, exchange, head);
+    };
     if (isThenable(made))
       return awaitPlugin(made, step, { head, exchange }).then((stage) => {
-        checkStatus(head, step);
-        checkNoAnswer(exchange, answer, step);
-        checkReplyHeaders(exchange, headersBefore, step);
-        if (stage) addStage(stages, stage, step, exchange, head);
+        endStage(stage);
         return collectStages(steps, i + 1, exchange, head, stages);
       });
-    checkStatus(head, step);
-    checkNoAnswer(exchange, answer, step);
-    checkReplyHeaders(exchange, headersBefore, step);
-    if (made) addStage(stages, made, step, exchange, head);
+    endStage(made);
   }
   return stages;
 }

@@ -195,28 +195,21 @@ export function sendErrorResponse(
   extra: readonly string[] = [],
 ): void {
   const body = Buffer.from(protocol.error(error, id));
-  const lines = [
-    "content-type",
-    "application/json",
-    "content-length",
-    String(body.length),
-    ...idLines(protocol, id),
-    ...extra,
-  ];
+  const lines = [...idLines(protocol, id), ...extra];
   if (!error.retry) lines.push("x-should-retry", "false");
   if (error.allow) lines.push("allow", error.allow.join(", "));
   if (isCacheable(request)) lines.push(...UNCACHED);
   if (error.retryAfter !== undefined) lines.push(...retryAfterLines(error.retryAfter));
   // No further request may follow framing that is in doubt. A client that was too slow is not waited for again.
   const closes = CLOSING_CODES.has(error.code);
-  sendWhole(request, response, { status: error.status, lines, body, closes, lingers: error.code !== "body_timeout" });
+  sendJson(response, { status: error.status, lines, body, closes, lingers: error.code !== "body_timeout" });
 }
 
 /** A response of the gateway's own. */
-interface WholeResponse {
+interface JsonResponse {
   status: number;
-  /** Name, value, … */
-  lines: string[];
+  /** Further headers: name, value, … */
+  lines: readonly string[];
   body: Buffer;
   /** Whether its connection is closed behind it. */
   closes?: boolean;
@@ -225,14 +218,15 @@ interface WholeResponse {
 }
 
 /** Sends a response of the gateway's own; also to a request of which the body has not arrived, and may never be sent. */
-export function sendWhole(
-  request: IncomingMessage,
+export function sendJson(
   response: ServerResponse,
-  { status, lines, body, closes = false, lingers = true }: WholeResponse,
+  { status, lines, body, closes = false, lingers = true }: JsonResponse,
 ): void {
+  const { req: request } = response;
   const expectsContinue = request.headers.expect !== undefined && !request.complete;
-  if (closes || expectsContinue) lines.push("connection", "close");
-  response.writeHead(status, lines);
+  const head = ["content-type", "application/json", "content-length", String(body.length), ...lines];
+  if (closes || expectsContinue) head.push("connection", "close");
+  response.writeHead(status, head);
   if (request.complete || request.destroyed || !lingers) endResponse(response, body);
   else linger(request, response, body);
 }
