@@ -89,8 +89,7 @@ export class Fields {
   /** Returns a required string. @throws GatewayError for another type, or where it is absent. */
   required(name: string): string {
     const text = this.text(name);
-    if (text === undefined) throw invalidField(this.path(name), `${this.path(name)} must be a string.`);
-    return text;
+    return text ?? this.refuse(name, "must be a string.");
   }
 
   /** Returns one of some words. @throws GatewayError for another value. */
@@ -187,6 +186,17 @@ export class Fields {
     for (const child of this.children?.values() ?? []) child.declareUnread(feature);
   }
 
+  /** Refuses a member. @param problem what follows its path @throws GatewayError `invalid_field` */
+  refuse(name: string, problem: string, hint?: string): never {
+    const path = this.path(name);
+    throw invalidField(path, `${path} ${problem}`, hint);
+  }
+
+  /** Refuses the object itself. */
+  refuseSelf(problem: string, hint?: string): never {
+    throw invalidField(this.ownPath, `${this.ownPath} ${problem}`, hint);
+  }
+
   /** Returns the client's spelling of a name; overridden by a protocol that accepts several spellings. */
   protected spelling(name: string): string {
     return name;
@@ -213,7 +223,7 @@ export class Fields {
       this.readNames.push(spelling);
       return value;
     }
-    throw invalidField(this.path(name), `${this.path(name)} must be ${expected}.`);
+    return this.refuse(name, `must be ${expected}.`);
   }
 }
 

@@ -2,7 +2,7 @@ import { asObject, dropUndefined, type JsonObject, ownProperty } from "../wire/v
 import type { EncodeContext } from "./codec.ts";
 import type { Conversation, FeatureUse, ReasoningConfig } from "./conversation.ts";
 import type { Feature } from "./features.ts";
-import { type Fields, invalidField, isObject } from "./fields.ts";
+import { type Fields, isObject } from "./fields.ts";
 
 /** A conversation's field that a setting maps to; `reasoning.…` are the members of its `reasoning`. */
 type SettingField =
@@ -154,9 +154,7 @@ function readValue<Members extends Fields>(
   const value = plainValue(setting, fields, name);
   if (!valueMap || value === undefined) return value;
   const meaning = ownProperty(valueMap, String(value));
-  if (meaning === undefined)
-    throw invalidField(fields.path(name), `${fields.path(name)} must be one of ${Object.keys(valueMap).join(", ")}.`);
-  return meaning;
+  return meaning ?? fields.refuse(name, `must be one of ${Object.keys(valueMap).join(", ")}.`);
 }
 
 function readMembers(members: Readonly<Record<string, string>>, object: Fields | undefined): JsonObject | undefined {

@@ -9,6 +9,7 @@ import {
   Fields,
   type Foreign,
   type IncomingRequest,
+  invalidField,
   isObject,
   type JsonObject,
   type Media,
@@ -32,14 +33,7 @@ import {
 import { TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
 import { thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, promptSettings, readCacheMark } from "./support.ts";
-import {
-  ANTHROPIC_MESSAGES,
-  CITATION_MEMBERS,
-  NO_THREADS,
-  parseCitation,
-  RAW_MEMBERS,
-  throwInvalidField,
-} from "./wire.ts";
+import { ANTHROPIC_MESSAGES, CITATION_MEMBERS, NO_THREADS, parseCitation, RAW_MEMBERS } from "./wire.ts";
 
 /** Top-level members that only this vendor uses. Others are `other`. */
 const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
@@ -81,25 +75,22 @@ export function* decodeRequest(request: IncomingRequest): Steps<Conversation> {
 }
 
 function checkMaxTokens(body: Fields, { maxTokens }: Conversation): void {
-  if (!body.has("max_tokens")) throwInvalidField("max_tokens", "is required.");
+  if (!body.has("max_tokens")) body.refuse("max_tokens", "is required.");
   if (maxTokens === 0)
-    throwInvalidField("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
+    body.refuse("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
 }
 
 /** Refuses a request for nothing but a summary in a block: a client would replace the conversation by another answer. */
 function refuseCompaction(body: Fields): void {
   if (body.any("compaction") !== undefined)
-    throwInvalidField(
-      "compaction",
-      "asks for a block that only this protocol's vendor makes. Ask for a summary in words.",
-    );
+    body.refuse("compaction", "asks for a block that only this protocol's vendor makes. Ask for a summary in words.");
 }
 
 function systemTurns(body: Fields, request: IncomingRequest): Turn[] {
   const at = "system";
   const system = body.any(at);
   if (system === undefined) return [];
-  if (typeof system !== "string" && !Array.isArray(system)) return throwInvalidField(at, "must be a string or blocks.");
+  if (typeof system !== "string" && !Array.isArray(system)) return body.refuse(at, "must be a string or blocks.");
   const parts = partsOf(system, at, "system", body.uses, request).filter((part) => !isBilling(part, body.uses));
   return parts.length === 0 ? [] : [{ role: "system", at, parts }];
 }
@@ -117,7 +108,7 @@ function isBilling(part: Part, uses: FeatureUse[]): boolean {
 
 function* turnsOf(body: Fields, request: IncomingRequest): Steps<Pick<Conversation, "turns" | "turnsKey">> {
   const turns = systemTurns(body, request);
-  const messages = body.list("messages") ?? throwInvalidField("messages", "must be a list.");
+  const messages = body.list("messages") ?? body.refuse("messages", "must be a list.");
   const prefix = new PrefixKey(turns);
   // The vendor reads nothing before a compaction, which may still be in the request.
   const first = Math.max(0, messages.findLastIndex(holdsCompaction));
@@ -160,8 +151,7 @@ const ROLES = ["user", "assistant", "system"] as const;
 
 function turnOf(message: Fields, request: IncomingRequest): Turn {
   const { ownPath: at, uses } = message;
-  const role =
-    message.oneOf("role", ROLES) ?? throwInvalidField(message.path("role"), "must be user, assistant or system.");
+  const role = message.oneOf("role", ROLES) ?? message.refuse("role", "must be user, assistant or system.");
   if (role === "system") message.declareSelf("system_in_place");
   const parts = partsOf(message.any("content"), message.path("content"), role, uses, request);
   message.declareUnread();
@@ -217,7 +207,7 @@ function partsOf(
   request: IncomingRequest,
 ): Part[] {
   if (typeof content === "string") return [{ kind: "text", at, text: content }];
-  if (!Array.isArray(content)) return throwInvalidField(at, "must be a string or a list of blocks.");
+  if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of blocks.`);
   return content.map((value, i) => {
     const block = objectFields(value, `${at}.${i}`, uses);
     const type = block.required("type");
@@ -228,7 +218,7 @@ function partsOf(
     }
     const requiredPlace = REQUIRED_PLACES[part.kind] ?? place;
     if (requiredPlace !== place)
-      throwInvalidField(block.ownPath, `is a ${type} block, which can only stand in a turn of the ${requiredPlace}.`);
+      block.refuseSelf(`is a ${type} block, which can only stand in a turn of the ${requiredPlace}.`);
     return part;
   });
 }
@@ -259,7 +249,7 @@ function documentPart(block: Fields): Part {
 }
 
 function mediaPart(block: Fields, media: "image" | "file"): Media | Foreign {
-  const source = block.object("source") ?? throwInvalidField(block.path("source"), "must be an object.");
+  const source = block.object("source") ?? block.refuse("source", "must be an object.");
   const decodedSource = mediaSource(block, source, media);
   if (!decodedSource) return foreignPart(block);
   const mime = source.text("media_type");
@@ -379,7 +369,7 @@ const isRawObject = (value: unknown): value is RawJson => value instanceof RawJs
 
 function toolCallPart(block: Fields): ToolCall {
   const input = block.any("input");
-  if (!isRawObject(input)) return throwInvalidField(block.path("input"), "must be an object.");
+  if (!isRawObject(input)) return block.refuse("input", "must be an object.");
   // The vendor's tool that made the call; usually none.
   block.ignore("caller", "cosmetic");
   return {
@@ -513,7 +503,7 @@ function inlineDefinition(block: unknown): JsonObject | undefined {
 function functionTool(tool: Fields): Tool {
   tool.declareSelf("tools");
   const schema = tool.any("input_schema");
-  if (schema !== undefined && !isRawObject(schema)) throwInvalidField(tool.path("input_schema"), "must be an object.");
+  if (schema !== undefined && !isRawObject(schema)) tool.refuse("input_schema", "must be an object.");
   const strict = tool.flag("strict");
   if (strict === true) tool.declare("strict", "tools_strict");
   return {

@@ -12,7 +12,6 @@ import {
   type ToolCall,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { throwInvalidField } from "./wire.ts";
 
 /** The tool choice. It includes `disable_parallel_tool_use`, with the vendor's default choice where the request has none. */
 export const TOOL_CHOICE_SETTINGS: readonly Setting[] = [
@@ -54,8 +53,8 @@ function readChoice(body: Fields, at: string, { tools }: Conversation): ToolChoi
   const type = choice.any("type");
   const mode = ownProperty(MODES, asText(type));
   if (mode) return { mode };
-  if (type !== "tool") return throwInvalidField(choice.path("type"), "must be auto, any, tool or none.");
-  const name = choice.text("name") ?? throwInvalidField(choice.path("name"), "must be the name of a tool.");
+  if (type !== "tool") return choice.refuse("type", "must be auto, any, tool or none.");
+  const name = choice.text("name") ?? choice.refuse("name", "must be the name of a tool.");
   const byVendor = tools.some((tool) => tool.kind === "web_search" && name === "web_search");
   const server = byVendor || tools.some((tool) => tool.kind === "server" && tool.name === name);
   return { mode: "named", name, ...(server ? { server: true } : {}) };

@@ -11,7 +11,6 @@ import {
   type ReasoningConfig,
 } from "model-gateway/protocol";
 import { forcesToolCall, pathOfFirstUse } from "./support.choice.ts";
-import { throwInvalidField } from "./wire.ts";
 
 /**
  * Not rows of a settings table: tokens and efforts are converted by what the model accepts, and the encoded value depends on
@@ -39,8 +38,7 @@ export const asksForThinking = ({ reasoning }: Conversation): boolean => reasoni
 
 /** Decodes `thinking`. An unknown type only means that the model thinks. */
 function readThinkingKind(body: Fields, thinking: Fields, reasoning: ReasoningConfig): void {
-  const type =
-    thinking.text("type") ?? throwInvalidField(thinking.path("type"), "must be enabled, adaptive or disabled.");
+  const type = thinking.text("type") ?? thinking.refuse("type", "must be enabled, adaptive or disabled.");
   const budget = type === "enabled" ? thinking.number("budget_tokens") : undefined;
   if (type === "disabled") reasoning.effort = "none";
   else reasoning.budget = budget ?? -1;

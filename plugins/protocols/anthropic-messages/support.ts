@@ -6,7 +6,6 @@ import {
   type Feature,
   type Fields,
   type Format,
-  invalidField,
   type JsonObject,
   pathOfUse,
   RawJson,
@@ -130,7 +129,7 @@ function readFormat(fields: Fields, name: string): Format {
   const format = fields.object(name);
   const schema = format?.any("schema");
   if (format?.text("type") !== "json_schema" || !(schema instanceof RawJson && schema.text.startsWith("{")))
-    throw invalidField(fields.path(name), `${fields.path(name)} must be a json_schema with a schema.`);
+    return fields.refuse(name, "must be a json_schema with a schema.");
   return { kind: "schema", schema, alwaysStrict: true };
 }
 

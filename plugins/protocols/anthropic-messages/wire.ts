@@ -6,7 +6,6 @@ import {
   type Ending,
   type FinishReason,
   type Frame,
-  invalidField,
   type JsonObject,
   type Opaque,
   type Operation,
@@ -80,11 +79,6 @@ export type OpaqueKind = "signature" | "redacted";
 /** Returns state of that kind by this protocol's vendor, unchanged; undefined for all other. */
 export const opaqueData = (opaque: Opaque | undefined, kind: OpaqueKind): string | undefined =>
   opaque?.protocol === ANTHROPIC_MESSAGES && opaque.kind === kind ? opaque.data : undefined;
-
-/** Refuses a value of the client's. */
-export function throwInvalidField(path: string, problem: string): never {
-  throw invalidField(path, `${path} ${problem}`);
-}
 
 /** Reports whether a text is a JSON object. */
 export function holdsObject(json: RawJson): boolean {

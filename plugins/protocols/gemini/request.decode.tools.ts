@@ -11,7 +11,7 @@ import {
   writeJson,
 } from "model-gateway/protocol";
 import { toolConfig } from "./support.choice.ts";
-import { GEMINI, type ProtoFields, throwInvalidProtoField } from "./wire.ts";
+import { GEMINI, type ProtoFields } from "./wire.ts";
 
 /** Members of a tool that search the web. */
 const SEARCH_MEMBERS = ["googleSearch", "googleSearchRetrieval"] as const;
@@ -29,7 +29,7 @@ export function readTools(request: ProtoFields): Pick<Conversation, "tools" | "t
 function readFunctions(tool: ProtoFields): Tool[] {
   return (tool.objects("functionDeclarations") ?? []).map((declaration) => {
     declaration.declareSelf("tools");
-    const name = declaration.text("name") ?? throwInvalidProtoField(declaration.path("name"), "is missing");
+    const name = declaration.text("name") ?? declaration.refuse("name", "is missing.");
     const description = declaration.text("description");
     const parameters = readSchema(declaration, "parameters", "parametersJsonSchema");
     declaration.declareUnread();

@@ -31,7 +31,6 @@ import {
   NON_TEXT_MEMBERS,
   ProtoFields,
   spellingIn,
-  throwInvalidProtoField,
 } from "./wire.ts";
 
 /** Objects whose original text is kept. */
@@ -172,15 +171,13 @@ class ContentsReader {
   /** Decodes all other turns, in order. */
   *readContents(request: ProtoFields): Steps<Turn[]> {
     const contents =
-      request.objects("contents") ??
-      throwInvalidProtoField(request.path("contents"), "is missing", "It is a list of {role, parts}.");
+      request.objects("contents") ?? request.refuse("contents", "is missing.", "It is a list of {role, parts}.");
     const calls = new CallMatcher(collectIds(contents, "functionCall"), collectIds(contents, "functionResponse"));
     const turns: Turn[] = [];
     for (const [n, content] of contents.entries()) {
       if (Steps.endsStep(n)) yield;
       const name = content.text("role");
-      const role =
-        ownProperty(ROLES, name || "user") ?? throwInvalidProtoField(content.path("role"), "must be user or model");
+      const role = ownProperty(ROLES, name || "user") ?? content.refuse("role", "must be user or model.");
       if (USER_ROLES.has(name)) content.ignore("role", "cosmetic");
       calls.beginTurn(role);
       const last = turns.at(-1);
@@ -285,11 +282,7 @@ function checkSingleContent(part: ProtoFields): void {
   if (Object.keys(part.members).length < 2) return;
   const members = CONTENT_MEMBERS.filter((name) => part.has(name));
   if (members.length > 1)
-    throwInvalidProtoField(
-      part.ownPath,
-      `holds ${members.join(" and ")}; a part is one of them`,
-      "Send a separate part for each.",
-    );
+    part.refuseSelf(`holds ${members.join(" and ")}; a part is one of them.`, "Send a separate part for each.");
 }
 
 /** Decodes a part that only this protocol understands, like code that the vendor ran. */
@@ -333,7 +326,7 @@ function readKnownPart(
 
 function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallMatcher): ToolCall {
   const call = part.object("functionCall") as ProtoFields;
-  const name = call.text("name") ?? throwInvalidProtoField(call.path("name"), "is missing");
+  const name = call.text("name") ?? call.refuse("name", "is missing.");
   const clientId = call.text("id") || undefined;
   const id = calls.addCall(name, clientId);
   if (id !== clientId) call.ignore("id", "cosmetic");
@@ -349,7 +342,7 @@ const RESULT_MEMBERS: ReadonlySet<string> = new Set(["output", "error"]);
 /** Decodes a function's result. */
 function readResult(part: ProtoFields, calls: CallMatcher): ToolResult {
   const result = part.object("functionResponse") as ProtoFields;
-  const name = result.text("name") ?? throwInvalidProtoField(result.path("name"), "is missing");
+  const name = result.text("name") ?? result.refuse("name", "is missing.");
   const id = result.text("id") || undefined;
   const callId = calls.matchResult(name, id) ?? refuseOrphan(result, name);
   if (callId !== id) result.ignore("id", "cosmetic");
@@ -375,9 +368,8 @@ function readResult(part: ProtoFields, calls: CallMatcher): ToolResult {
 }
 
 const refuseOrphan = (result: ProtoFields, name: string): never =>
-  throwInvalidProtoField(
-    result.ownPath,
-    `is a result of ${name}, for which there is no call before it`,
+  result.refuseSelf(
+    `is a result of ${name}, for which there is no call before it.`,
     "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
   );
 
@@ -394,8 +386,7 @@ function unwrapResponse(response: RawJson | undefined): { key?: "output" | "erro
 /** Decodes images and files beside the result. */
 function resultMedia(result: ProtoFields): Part[] {
   return (result.objects("parts") ?? []).map((part) => {
-    if (!part.has("inlineData") && !part.has("fileData"))
-      throwInvalidProtoField(part.ownPath, "must hold inlineData or fileData");
+    if (!part.has("inlineData") && !part.has("fileData")) part.refuseSelf("must hold inlineData or fileData.");
     checkSingleContent(part);
     part.declareSelf("tool_result_media");
     return readMedia(part);
@@ -420,7 +411,7 @@ function readMedia(part: ProtoFields): Media {
 }
 
 function readBytes(blob: ProtoFields): MediaSource {
-  return { base64: standardBase64(blob.text("data") ?? throwInvalidProtoField(blob.path("data"), "is missing")) };
+  return { base64: standardBase64(blob.text("data") ?? blob.refuse("data", "is missing.")) };
 }
 
 /** Returns base64 in the standard alphabet, padded: proto JSON also accepts the URL alphabet. [F] */
@@ -440,7 +431,7 @@ const VENDOR_FILE_URL = /^gs:|^https?:\/\/generativelanguage\.googleapis\.com\/|
 const VIDEO_URL = /^https?:\/\/(?:(?:www\.|m\.)?youtube\.com|youtu\.be)\//i;
 
 function readFileUri(file: ProtoFields): MediaSource {
-  const uri = file.text("fileUri") ?? throwInvalidProtoField(file.path("fileUri"), "is missing");
+  const uri = file.text("fileUri") ?? file.refuse("fileUri", "is missing.");
   return VENDOR_FILE_URL.test(uri) ? { id: uri, protocol: GEMINI } : { url: uri };
 }
 

@@ -10,7 +10,7 @@ import {
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { inBothSpellings, isBeforeGemini3, isVertex, type ProtoFields, throwInvalidProtoField } from "./wire.ts";
+import { inBothSpellings, isBeforeGemini3, isVertex, type ProtoFields } from "./wire.ts";
 
 /** What the choice is encoded from. */
 interface ChoiceScope {
@@ -45,7 +45,7 @@ function readMode(functionCalling: ProtoFields): ToolChoice | undefined {
   const mode = functionCalling.enumValue("mode") ?? "AUTO";
   const names = functionCalling.texts("allowedFunctionNames") ?? [];
   functionCalling.declareUnread("other", COSMETIC_MEMBERS);
-  if (!MODES.has(mode)) throwInvalidProtoField(functionCalling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
+  if (!MODES.has(mode)) functionCalling.refuse("mode", "must be AUTO, ANY, NONE or VALIDATED.");
   if (!functionCalling.has("mode") && names.length === 0) return undefined;
   const isSubset = names.length > 1 || (names.length === 1 && mode !== "ANY");
   functionCalling.declareSelf(isSubset ? "tool_choice_allowed" : "tool_choice");

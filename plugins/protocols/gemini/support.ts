@@ -17,7 +17,7 @@ import {
   settingFields,
 } from "model-gateway/protocol";
 import { normalizeSchema, readSchema } from "./request.decode.tools.ts";
-import { isBeforeGemini3, type ProtoFields, SINCE_GEMINI_3, throwInvalidProtoField } from "./wire.ts";
+import { isBeforeGemini3, type ProtoFields, SINCE_GEMINI_3 } from "./wire.ts";
 
 /** How requests of this protocol express each feature of other protocols. */
 export const support: SupportTable = {
@@ -468,10 +468,9 @@ function refuseStore(store: boolean, conversation: Conversation, context: Encode
 }
 
 function readLabels(request: ProtoFields, name: string): Record<string, string> {
-  const object = asObject(request.any(name)) ?? throwInvalidProtoField(request.path(name), "must be an object");
+  const object = asObject(request.any(name)) ?? request.refuse(name, "must be an object.");
   const labels = Object.entries(object).filter(([, label]) => label !== null);
-  if (labels.some(([, label]) => typeof label !== "string"))
-    throwInvalidProtoField(request.path(name), "must be an object of strings");
+  if (labels.some(([, label]) => typeof label !== "string")) request.refuse(name, "must be an object of strings.");
   return Object.fromEntries(labels as [string, string][]);
 }
 
@@ -525,15 +524,9 @@ function readThinking(config: ProtoFields, name: string): ReasoningConfig | unde
 }
 
 function readLevel(level: string, hasBudget: boolean, thinking: ProtoFields): Effort {
-  if (hasBudget)
-    throwInvalidProtoField(
-      thinking.path("thinkingBudget"),
-      "cannot be used together with thinkingLevel",
-      "Send one of them.",
-    );
+  if (hasBudget) thinking.refuse("thinkingBudget", "cannot be used together with thinkingLevel.", "Send one of them.");
   return (
-    ownProperty(EFFORT_BY_LEVEL, level) ??
-    throwInvalidProtoField(thinking.path("thinkingLevel"), "must be MINIMAL, LOW, MEDIUM or HIGH")
+    ownProperty(EFFORT_BY_LEVEL, level) ?? thinking.refuse("thinkingLevel", "must be MINIMAL, LOW, MEDIUM or HIGH.")
   );
 }
 

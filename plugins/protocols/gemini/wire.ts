@@ -8,7 +8,6 @@ import {
   Fields,
   type Frame,
   GatewayError,
-  invalidField,
   isObject,
   type JsonObject,
   type Media,
@@ -181,11 +180,6 @@ const isRawObject = (value: unknown): value is RawJson => value instanceof RawJs
 function isNumeric(value: unknown): value is number | string | RawJson {
   const text = value instanceof RawJson ? value.text : value;
   return typeof text === "number" || (typeof text === "string" && text.trim() !== "" && Number.isFinite(Number(text)));
-}
-
-/** Refuses a client's value. */
-export function throwInvalidProtoField(path: string, problem: string, hint?: string): never {
-  throw invalidField(path, `${path} ${problem}.`, hint);
 }
 
 /** Returns the kind of media of a type like `image/png`; anything but image, audio and video is a file. */

@@ -3,7 +3,6 @@ import {
   dropUndefined,
   type FeatureUse,
   Fields,
-  invalidField,
   objectFields,
   RawJson,
   type Tool,
@@ -22,7 +21,7 @@ export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
       uses.push({ feature: "tools", path: at });
       return functionOf(entry);
     }
-    if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
+    if (type === undefined) return entry.refuse("type", "must be a string.");
     uses.push({ feature: "tools_server", path: at });
     return { kind: "server", protocol: "openai-chat", name: type, json: value, at };
   });
@@ -30,7 +29,7 @@ export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
 
 function functionOf(entry: Fields): Tool {
   const inner = entry.object("function");
-  if (!inner) throw invalidField(`${entry.ownPath}.function`, `${entry.ownPath}.function must be an object.`);
+  if (!inner) return entry.refuse("function", "must be an object.");
   const tool = { ...readFunction(inner), at: entry.ownPath, ...readPartCacheMark(entry) };
   entry.declareUnread();
   return tool;
@@ -54,7 +53,7 @@ function readFunction(inner: Fields): Tool & { kind: "function" } {
   const parameters = inner.any("parameters");
   const strict = inner.flag("strict");
   if (parameters !== undefined && !(parameters instanceof RawJson))
-    throw invalidField(inner.path("parameters"), `${inner.path("parameters")} must be a JSON Schema.`);
+    return inner.refuse("parameters", "must be a JSON Schema.");
   if (strict) inner.declare("strict", "tools_strict");
   return {
     kind: "function",
@@ -68,7 +67,7 @@ function readFunction(inner: Fields): Tool & { kind: "function" } {
 
 function customOf(entry: Fields): Tool {
   const inner = entry.object("custom");
-  if (!inner) throw invalidField(`${entry.ownPath}.custom`, `${entry.ownPath}.custom must be an object.`);
+  if (!inner) return entry.refuse("custom", "must be an object.");
   entry.declareSelf("tools_custom");
   const name = requiredName(inner);
   const description = inner.text("description");
@@ -96,8 +95,7 @@ function grammarOf(format: Fields): { syntax?: string; definition?: string } | u
 
 function requiredName(inner: Fields): string {
   const name = inner.text("name");
-  if (name === undefined || name === "")
-    throw invalidField(inner.path("name"), `${inner.path("name")} must be a name.`);
+  if (name === undefined || name === "") return inner.refuse("name", "must be a name.");
   return name;
 }
 

@@ -46,8 +46,7 @@ export function* decodeRequest(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(incoming, uses);
   yield;
-  const messages = body.list("messages");
-  if (!messages) throw invalidField("messages", "messages must be a list.");
+  const messages = body.list("messages") ?? body.refuse("messages", "must be a list.");
   body.text("model");
   body.flag("stream");
   body.ignore("stream_options", "cosmetic");
@@ -138,18 +137,14 @@ class ChatMessageReader {
         return toTurn(message, "user", [this.result(message, role)]);
       default: {
         const roles = "system, developer, user, assistant, tool or function";
-        throw invalidField(message.path("role"), `${message.path("role")} must be ${roles}.`);
+        return message.refuse("role", `must be ${roles}.`);
       }
     }
   }
 
   private result(message: Fields, role: "tool" | "function"): Part {
     const id = role === "tool" ? message.text("tool_call_id") : undefined;
-    if (role === "tool" && id === undefined)
-      throw invalidField(
-        message.path("tool_call_id"),
-        `${message.path("tool_call_id")} must name the call it answers.`,
-      );
+    if (role === "tool" && id === undefined) return message.refuse("tool_call_id", "must name the call it answers.");
     const name = message.text("name");
     const callId = this.calls.answeredId(id, name, message.ownPath);
     const parts = contentOf(message);
@@ -479,8 +474,7 @@ class ChatCallReader {
     const entry = objectFields(value, at, this.uses);
     // Some vendors' type is empty, or absent.
     const custom = entry.text("type") === "custom";
-    const inner = entry.object(custom ? "custom" : "function");
-    if (!inner) throw invalidField(`${at}.function`, `${at}.function must be an object.`);
+    const inner = entry.object(custom ? "custom" : "function") ?? entry.refuse("function", "must be an object.");
     // Recorded: the index of a streamed call, sent back.
     entry.ignore("index");
     const clientId = entry.text("id");
@@ -603,7 +597,7 @@ function foreignOf(part: Fields, type: string | undefined): Part {
     const texts = thinking.map((piece, n) => readThinking(piece, `${at}.thinking.${n}`, uses));
     return { kind: "reasoning", text: texts.join(""), at };
   }
-  if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
+  if (type === undefined) return part.refuse("type", "must be a string.");
   part.declareForeign(type);
   return { kind: "foreign", protocol: "openai-chat", name: type, json: part.members, at };
 }
@@ -628,8 +622,7 @@ function imageOf(part: Fields): Media {
   const image = plainUrl === undefined ? part.object("image_url") : undefined;
   if (plainUrl !== undefined) part.any("image_url");
   const url = plainUrl ?? image?.text("url");
-  if (url === undefined)
-    throw invalidField(`${part.ownPath}.image_url.url`, `${part.ownPath}.image_url.url must be a string.`);
+  if (url === undefined) return part.refuse("image_url.url", "must be a string.");
   const detail = image?.text("detail");
   if (detail !== undefined && detail !== "auto") image?.declare("detail", "media_detail");
   const inline = readDataUrl(url, `${part.ownPath}.image_url`);
@@ -646,10 +639,8 @@ function imageOf(part: Fields): Media {
 
 /** Decodes a video as OpenRouter, Qwen and vLLM take it. */
 function videoOf(part: Fields): Media {
-  const url = part.object("video_url")?.text("url");
-  const at = `${part.ownPath}.video_url.url`;
-  if (url === undefined) throw invalidField(at, `${at} must be a string.`);
-  const inline = readDataUrl(url, at);
+  const url = part.object("video_url")?.text("url") ?? part.refuse("video_url.url", "must be a string.");
+  const inline = readDataUrl(url, part.path("video_url.url"));
   part.declareSelf("video");
   return {
     kind: "media",
@@ -664,8 +655,7 @@ function audioOf(part: Fields): Media {
   const audio = part.object("input_audio");
   const base64 = audio?.text("data");
   const format = audio?.text("format");
-  if (base64 === undefined || format === undefined)
-    throw invalidField(`${part.ownPath}.input_audio`, `${part.ownPath}.input_audio must have data and format.`);
+  if (base64 === undefined || format === undefined) return part.refuse("input_audio", "must have data and format.");
   part.declareSelf("audio");
   return { kind: "media", media: "audio", at: part.ownPath, mime: audioMediaType(format), source: { base64 } };
 }
@@ -677,7 +667,7 @@ function fileOf(part: Fields): Media {
   const id = content === undefined ? file?.text("file_id") : undefined;
   const filename = file?.text("filename");
   if (!file || (id === undefined && content === undefined))
-    throw invalidField(`${part.ownPath}.file`, `${part.ownPath}.file must have file_data or file_id.`);
+    return part.refuse("file", "must have file_data or file_id.");
   const inline = content === undefined ? undefined : readDataUrl(content, `${part.ownPath}.file.file_data`);
   const isUrl = content !== undefined && !inline && isHttpUrl(content);
   const feature = content === undefined ? "file_id" : isUrl ? "file_url" : "file_base64";
@@ -703,7 +693,7 @@ function linkOf(part: Fields, type: string): Media {
   const object = isObject(part.members[type]) ? part.object(type) : undefined;
   const url = asText(part.members[type]) ?? object?.text("url");
   part.any(type);
-  if (url === undefined) throw invalidField(`${part.ownPath}.${type}`, `${part.ownPath}.${type} must be a URL.`);
+  if (url === undefined) return part.refuse(type, "must be a URL.");
   const media = { kind: "media", media: "file", at: part.ownPath } as const;
   const isFetched = isHttpUrl(url);
   part.declareSelf(isFetched ? "file_url" : "file_base64");

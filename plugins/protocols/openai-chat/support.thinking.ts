@@ -4,7 +4,6 @@ import {
   type Effort,
   type EncodeContext,
   type Fields,
-  invalidField,
   pathOfUse,
   type ReasoningConfig,
   type Setting,
@@ -123,8 +122,7 @@ function readGoogle(body: Fields, name: string, { reasoning }: Conversation): Re
   const requested = [BUDGET, LEVEL].filter((name) => thinking.has(name));
   const conflict = reasoning?.effort === undefined ? requested[1] && thinking.path(requested[1]) : "reasoning_effort";
   if (requested[0] !== undefined && conflict !== undefined) {
-    const path = thinking.path(requested[0]);
-    throw invalidField(path, `${path} cannot be used together with ${conflict}.`, "Send one of them.");
+    thinking.refuse(requested[0], `cannot be used together with ${conflict}.`, "Send one of them.");
   }
   const config: ReasoningConfig = { ...reasoning };
   const budget = thinking.number(BUDGET);

@@ -5,7 +5,6 @@ import {
   type Feature,
   type Fields,
   type Format,
-  invalidField,
   isObject,
   type JsonObject,
   pathOfUse,
@@ -207,12 +206,12 @@ function readFormat(body: Fields, name: string): Format | undefined {
   if (!format) return undefined;
   if (type === "json_schema") {
     const inner = format.object(type);
-    if (!inner) throw invalidField(`${format.ownPath}.${type}`, `${format.ownPath}.${type} must be an object.`);
+    if (!inner) return format.refuse(type, "must be an object.");
     format.declareSelf("json_schema");
     return readJsonSchemaFormat(inner, false);
   }
   if (type !== "text" && type !== "json_object")
-    throw invalidField(`${format.ownPath}.type`, `${format.ownPath}.type must be text, json_object or json_schema.`);
+    return format.refuse("type", "must be text, json_object or json_schema.");
   if (type === "json_object") format.declareSelf("json_object");
   return { kind: type === "text" ? "text" : "json" };
 }

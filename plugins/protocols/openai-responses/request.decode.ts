@@ -126,7 +126,7 @@ class InputReader {
     if (instructions !== undefined) turns.push(textTurn("system", instructions, "instructions"));
     if (typeof input === "string") return [...turns, textTurn("user", input, "input")];
     const absent = input === undefined && STORED_STATE_MEMBERS.some((name) => body.has(name));
-    if (!absent && !Array.isArray(input)) throw invalidField("input", "input must be a string or a list of items.");
+    if (!absent && !Array.isArray(input)) body.refuse("input", "must be a string or a list of items.");
     const items = (Array.isArray(input) ? input : []).map((value, i) => objectFields(value, `input.${i}`, body.uses));
     const inputTurns: Turn[] = [];
     for (const [i, item] of items.entries()) {
@@ -286,7 +286,7 @@ const isReference = ({ members }: Fields): boolean =>
 
 function readMessage(item: Fields): Turn {
   const role = item.oneOf("role", ROLES);
-  if (!role) throw invalidField(item.path("role"), `${item.path("role")} is missing.`);
+  if (!role) return item.refuse("role", "is missing.");
   const parts = readContent(item, "content");
   const phase = item.text("phase");
   const name = item.text("name");
@@ -356,12 +356,11 @@ const IMAGE_FORMAT = /^[a-z0-9][a-z0-9.+-]{0,63}$/i;
 function readImageCall(item: Fields): Media | undefined {
   const result = item.text("result");
   if (!result) return undefined;
-  const [at, formatAt] = [item.path("result"), item.path("output_format")];
-  const inline = readDataUrl(result, at);
+  const inline = readDataUrl(result, item.path("result"));
   const base64 = inline?.base64 ?? result;
-  if (!BASE64.test(base64)) throw invalidField(at, `${at} must be the image in base64.`);
+  if (!BASE64.test(base64)) item.refuse("result", "must be the image in base64.");
   const format = item.text("output_format") ?? "png";
-  if (!IMAGE_FORMAT.test(format)) throw invalidField(formatAt, `${formatAt} must be a format of images, like png.`);
+  if (!IMAGE_FORMAT.test(format)) item.refuse("output_format", "must be a format of images, like png.");
   const mime = inline?.mime || `image/${format}`;
   item.declare("result", "image_base64");
   leaveMembers(item, "type", "id", "status", "action", "background", "quality", "size");
@@ -397,7 +396,7 @@ function readContent(item: Fields, name: string): Part[] {
   const content = item.any(name);
   const at = item.path(name);
   if (typeof content === "string") return [{ kind: "text", text: content, at }];
-  if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of parts.`);
+  if (!Array.isArray(content)) return item.refuse(name, "must be a string or a list of parts.");
   return content.map((part, i) => readPart(objectFields(part, `${at}.${i}`, item.uses)));
 }
 
@@ -474,7 +473,7 @@ const dataUrlSource = ({ mime, base64 }: Base64DataUrl): SourcedMedia => ({
 /** Decodes a part's `file_id`. @param alternative the member that a part without an id must have */
 function readFileId(part: Fields, alternative: string): SourcedMedia {
   const id = part.text("file_id");
-  if (id === undefined) throw invalidField(part.path(alternative), `${part.path(alternative)} or file_id is missing.`);
+  if (id === undefined) return part.refuse(alternative, "or file_id is missing.");
   part.declare("file_id", "file_id");
   return { source: { id, protocol: OPENAI_RESPONSES } };
 }
@@ -509,7 +508,7 @@ function readFileSource(part: Fields): SourcedMedia {
 
 function readAudio(part: Fields): Media {
   const audio = part.object("input_audio");
-  if (!audio) throw invalidField(part.path("input_audio"), `${part.path("input_audio")} must be an object.`);
+  if (!audio) return part.refuse("input_audio", "must be an object.");
   const mime = audioMediaType(audio.required("format"));
   const base64 = audio.required("data");
   part.declareSelf("audio");
@@ -580,7 +579,7 @@ function readFunction(fields: Fields): Tool {
   const description = fields.text("description");
   const parameters = fields.any("parameters");
   if (parameters !== undefined && !(parameters instanceof RawJson))
-    throw invalidField(fields.path("parameters"), `${fields.path("parameters")} must be a JSON Schema.`);
+    return fields.refuse("parameters", "must be a JSON Schema.");
   const strict = fields.flag("strict");
   fields.declareSelf("tools");
   if (strict) fields.declare("strict", "tools_strict");
@@ -627,8 +626,7 @@ function readWebSearch(fields: Fields): Tool {
 
 function readDomains(filters: Fields, name: string): string[] | undefined {
   return filters.list(name)?.map((domain, i) => {
-    if (typeof domain === "string") return domain;
-    throw invalidField(`${filters.path(name)}.${i}`, `${filters.path(name)}.${i} must be a string.`);
+    return typeof domain === "string" ? domain : filters.refuse(`${name}.${i}`, "must be a string.");
   });
 }
 

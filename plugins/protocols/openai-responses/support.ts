@@ -6,7 +6,6 @@ import {
   type Feature,
   type Fields,
   type Format,
-  invalidField,
   type JsonObject,
   pathOfUse,
   type Setting,
@@ -234,7 +233,7 @@ function readFormat(text: Fields, name: string): Format | undefined {
   const format = text.object(name);
   const type = format?.oneOf("type", ["text", "json_object", "json_schema"]);
   if (!format) return undefined;
-  if (type === undefined) throw invalidField(format.path("type"), `${format.path("type")} is missing.`);
+  if (type === undefined) return format.refuse("type", "is missing.");
   if (type === "text") return { kind: "text" };
   if (type === "json_object") {
     format.declareSelf("json_object");

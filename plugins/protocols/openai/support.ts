@@ -6,7 +6,6 @@ import {
   type Feature,
   type Fields,
   type Format,
-  invalidField,
   pathOfUse,
   RawJson,
   type Setting,
@@ -175,7 +174,7 @@ export const VERBOSITIES = sameNames(["low", "medium", "high"]);
 export function readJsonSchemaFormat(fields: Fields, isRequired: boolean): Format {
   const schema = fields.any("schema");
   if (schema === undefined ? isRequired : !(schema instanceof RawJson))
-    throw invalidField(fields.path("schema"), `${fields.path("schema")} must be a JSON Schema.`);
+    return fields.refuse("schema", "must be a JSON Schema.");
   const properties = {
     name: fields.text("name"),
     description: fields.text("description"),
