@@ -189,11 +189,11 @@ export interface ToolNameMap {
   /**
    * Returns a tool's name at the target, which begins with its namespace and differs from that of every other tool. It has only
    * `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them.
-   * @param tool `custom` if it takes free text, and is sent as a function
+   * @param tool `custom`, or of that kind, if it takes free text and is sent as a function
    * @param prefix what the target requires before it
    */
   fitTool(
-    tool: { name: string; namespace?: string | undefined; custom?: boolean | undefined },
+    tool: { name: string; namespace?: string | undefined; custom?: boolean | undefined; kind?: string },
     allowed: string,
     longest: number,
     prefix?: string,

@@ -123,6 +123,12 @@ export class Fields {
     return this.take(name, isTexts, "a list of strings");
   }
 
+  /** Returns the strings among some members. @throws GatewayError for another type. */
+  textMembers<Name extends string>(...names: readonly Name[]): { [Member in Name]?: string } {
+    const found = names.map((name) => [name, this.text(name)] as const).filter(([, text]) => text !== undefined);
+    return Object.fromEntries(found) as { [Member in Name]?: string };
+  }
+
   /** Returns a list of strings, for a member that may also be one string. @throws GatewayError for another type. */
   textOrTexts(name: string): string[] | undefined {
     return typeof this.members[this.spelling(name)] === "string"

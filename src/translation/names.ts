@@ -25,7 +25,7 @@ export class ToolNames implements ToolNameMap {
   }
 
   fitTool(tool: Parameters<ToolNameMap["fitTool"]>[0], allowed: string, longest: number, prefix = ""): string {
-    const { name, namespace, custom } = tool;
+    const { name, namespace, kind, custom = kind === "custom" } = tool;
     const fullName = prefix + this.qualify(tool);
     const fitted = this.fit(fullName, allowed, longest);
     if (fullName !== name || custom)

@@ -514,8 +514,6 @@ function functionTool(tool: Fields): Tool {
   };
 }
 
-const LOCATION = ["city", "region", "country", "timezone"] as const;
-
 function webSearch(tool: Fields): Tool {
   tool.declareSelf("web_search");
   tool.ignore("name");
@@ -524,8 +522,7 @@ function webSearch(tool: Fields): Tool {
   const maxUses = tool.number("max_uses");
   const userLocation = tool.object("user_location");
   userLocation?.ignoreDefaults({ type: ["approximate"] });
-  const location =
-    userLocation && dropUndefined(Object.fromEntries(LOCATION.map((name) => [name, userLocation.text(name)])));
+  const location = userLocation?.textMembers("city", "region", "country", "timezone");
   return {
     kind: "web_search",
     at: tool.ownPath,

@@ -500,7 +500,7 @@ function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeCont
   const grammar = tool.grammar?.definition;
   if (grammar !== undefined) context.change(tool.at, "the grammar is described to the model, not enforced");
   return {
-    name: fitToolName({ ...tool, custom: true }, context),
+    name: fitToolName(tool, context),
     description: tool.description,
     input_schema: {
       type: "object",

@@ -9,7 +9,6 @@ import {
   ownProperty,
   pathOfUse,
   type Setting,
-  type ToolCall,
   type ToolChoice,
 } from "model-gateway/protocol";
 
@@ -82,7 +81,7 @@ function chosenToolName(
   if (choice.server) return choice.name;
   const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
   const tool = own.find(({ name }) => name === choice.name);
-  return fitToolName(tool ? { ...tool, custom: tool.kind === "custom" } : { name: choice.name }, context);
+  return fitToolName(tool ?? { name: choice.name }, context);
 }
 
 /** Reports whether the choice forces a call. */
@@ -105,5 +104,5 @@ const NAME_CHARACTERS = "a-zA-Z0-9_-";
 const MAX_NAME_LENGTH = 128;
 
 /** Returns a tool's name valid for the vendor, `^[a-zA-Z0-9_-]{1,128}$`. */
-export const fitToolName = (tool: Pick<ToolCall, "name" | "namespace" | "custom">, { names }: EncodeContext): string =>
+export const fitToolName = (tool: Parameters<EncodeContext["names"]["fitTool"]>[0], { names }: EncodeContext): string =>
   names.fitTool(tool, NAME_CHARACTERS, MAX_NAME_LENGTH);

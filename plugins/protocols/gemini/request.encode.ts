@@ -436,13 +436,13 @@ function writeTools(scope: RequestScope): JsonObject[] | undefined {
 
 function functionDeclaration(tool: ClientTool, scope: RequestScope): JsonObject {
   const { description } = tool;
+  const name = fitGeminiToolName(scope, tool);
   if (tool.kind === "function") {
     const schema = tool.parameters && objectParameters(tool.parameters);
-    return dropUndefined({ name: fitGeminiToolName(scope, tool), description, parametersJsonSchema: schema });
+    return dropUndefined({ name, description, parametersJsonSchema: schema });
   }
   if (tool.grammar !== undefined)
     scope.context.drop(tool.grammarAt ?? tool.at, "the provider accepts no grammar for a tool's text");
-  const name = fitGeminiToolName(scope, { ...tool, custom: true });
   return dropUndefined({ name, description, parametersJsonSchema: FREE_TEXT_SCHEMA });
 }
 

@@ -158,10 +158,7 @@ function declaredNames(names: readonly string[], scope: ChoiceScope): readonly s
       .reverse()
       .map((tool) => [tool.name, tool]),
   );
-  return names.map((name) => {
-    const tool = toolsByName.get(name);
-    return fitGeminiToolName(scope, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
-  });
+  return names.map((name) => fitGeminiToolName(scope, toolsByName.get(name) ?? { name }));
 }
 
 /** Characters of a function's name after the first, which is a letter or an underscore. [S] */
@@ -171,7 +168,7 @@ const MAX_NAME_LENGTH = 128;
 /** Returns the name under which a tool is declared and called. */
 export function fitGeminiToolName(
   { context: { names } }: ChoiceScope,
-  tool: { name: string; namespace?: string; custom?: boolean },
+  tool: Parameters<EncodeContext["names"]["fitTool"]>[0],
 ): string {
   const prefix = /^[A-Za-z_]/.test(tool.namespace ?? tool.name) ? "" : "_";
   return names.fitTool(tool, NAME_CHARACTERS, MAX_NAME_LENGTH, prefix);

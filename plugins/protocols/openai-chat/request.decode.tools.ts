@@ -87,7 +87,7 @@ function customOf(entry: Fields): Tool {
 function grammarOf(format: Fields): { syntax?: string; definition?: string } | undefined {
   const type = format.text("type");
   const members = format.object("grammar") ?? format;
-  const grammar = dropUndefined({ syntax: members.text("syntax"), definition: members.text("definition") });
+  const grammar = members.textMembers("syntax", "definition");
   if (grammar.definition !== undefined) return grammar;
   if (type !== "text") format.declareSelf("other");
   return undefined;
@@ -105,18 +105,12 @@ export function webSearchOf(options: Fields): Tool {
   const size = options.text("search_context_size");
   const userLocation = options.object("user_location");
   userLocation?.text("type");
-  const approximate = userLocation?.object("approximate");
-  const location: Record<string, string> = {};
-  for (const name of ["city", "region", "country", "timezone"]) {
-    const value = approximate?.text(name);
-    if (value !== undefined) location[name] = value;
-  }
+  const location = userLocation?.object("approximate")?.textMembers("city", "region", "country", "timezone");
   return {
     kind: "web_search",
     at: options.ownPath,
     apart: true,
     paths: dropUndefined({ size: size && options.path("search_context_size"), location: userLocation?.ownPath }),
-    ...(size === undefined ? {} : { size }),
-    ...(approximate ? { location } : {}),
+    ...dropUndefined({ size, location }),
   };
 }

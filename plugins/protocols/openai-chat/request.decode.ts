@@ -24,7 +24,7 @@ import {
   type Turn,
   writeJson,
 } from "model-gateway/protocol";
-import { audioMediaType, isHttpUrl, readDataUrl } from "../openai/wire.ts";
+import { audioMediaType, dataUrlSource, isHttpUrl, readDataUrl } from "../openai/wire.ts";
 import { functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
 import { CHAT_TOOL_CHOICE } from "./support.choice.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS } from "./support.ts";
@@ -631,8 +631,7 @@ function imageOf(part: Fields): Media {
     kind: "media",
     media: "image",
     at: part.ownPath,
-    ...(inline?.mime ? { mime: inline.mime } : {}),
-    source: inline ? { base64: inline.base64 } : { url },
+    ...(inline ? dataUrlSource(inline) : { source: { url } }),
     ...(detail === undefined ? {} : { detail, detailAt: `${part.ownPath}.image_url.detail` }),
   };
 }
@@ -642,13 +641,8 @@ function videoOf(part: Fields): Media {
   const url = part.object("video_url")?.text("url") ?? part.refuse("video_url.url", "must be a string.");
   const inline = readDataUrl(url, part.path("video_url.url"));
   part.declareSelf("video");
-  return {
-    kind: "media",
-    media: "video",
-    at: part.ownPath,
-    ...(inline?.mime ? { mime: inline.mime } : {}),
-    source: inline ? { base64: inline.base64 } : { url },
-  };
+  const source = inline ? dataUrlSource(inline) : { source: { url } };
+  return { kind: "media", media: "video", at: part.ownPath, ...source };
 }
 
 function audioOf(part: Fields): Media {
@@ -677,13 +671,12 @@ function fileOf(part: Fields): Media {
       ? { id: id as string, protocol: "openai-chat" }
       : isUrl
         ? { url: content }
-        : { base64: inline?.base64 ?? content };
+        : { base64: content };
   return {
     kind: "media",
     media: inline?.mime.startsWith("image/") ? "image" : "file",
     at: part.ownPath,
-    ...(inline?.mime ? { mime: inline.mime } : {}),
-    source,
+    ...(inline ? dataUrlSource(inline) : { source }),
     ...(filename === undefined ? {} : { filename }),
   };
 }
@@ -699,5 +692,5 @@ function linkOf(part: Fields, type: string): Media {
   part.declareSelf(isFetched ? "file_url" : "file_base64");
   if (isFetched) return { ...media, source: { url } };
   const inline = readDataUrl(url, `${part.ownPath}.${type}`);
-  return { ...media, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
+  return { ...media, ...(inline ? dataUrlSource(inline) : { source: { base64: url } }) };
 }

@@ -26,6 +26,7 @@ import {
   cacheBreakpoint,
   checkPrefill,
   errorResultText,
+  isOfFamily,
   isOpenaiModel,
   strictOf,
   textOfFile,
@@ -382,8 +383,7 @@ function audioOf({ source, mime, at }: Media, context: EncodeContext): JsonObjec
 
 function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): JsonObject {
   if ("id" in source) {
-    if (!source.protocol.startsWith("openai-"))
-      context.refuse(at, "A file's id is only known to the vendor that issued it");
+    if (!isOfFamily(source.protocol)) context.refuse(at, "A file's id is only known to the vendor that issued it");
     return { type: "file", file: { file_id: source.id, ...dropUndefined({ filename }) } };
   }
   if ("url" in source) return context.refuse(at, "Chat Completions takes a file as bytes, not by its URL");
@@ -444,7 +444,7 @@ function toolOf(
   context: EncodeContext,
 ): JsonObject {
   if (tool.kind === "server") return tool.json as JsonObject;
-  const name = fitChatToolName({ ...tool, custom: tool.kind === "custom" }, context);
+  const name = fitChatToolName(tool, context);
   const { description } = tool;
   if (tool.kind === "custom") {
     if (!takesFreeText(context)) return functionOfCustom(tool, name, context);

@@ -152,6 +152,6 @@ function toolReference(name: string, tool: Tool | undefined, context: EncodeCont
 
 /** Returns a tool's name in Chat. */
 export const fitChatToolName = (
-  { name, namespace, custom }: Parameters<typeof fitName>[0],
+  { name, namespace, kind, custom = kind === "custom" }: Parameters<typeof fitName>[0],
   context: EncodeContext,
 ): string => fitName({ name, namespace, custom: custom && !takesFreeText(context) }, context);

@@ -8,7 +8,14 @@ import {
   type ReasoningConfig,
   type Setting,
 } from "model-gateway/protocol";
-import { effortForBudget, mayReason, mayTakeEffort, reasoningPath, supportedEffort } from "../openai/request.encode.ts";
+import {
+  effortForBudget,
+  isOfFamily,
+  mayReason,
+  mayTakeEffort,
+  reasoningPath,
+  supportedEffort,
+} from "../openai/request.encode.ts";
 import { parseEffort } from "../openai/wire.ts";
 
 /**
@@ -56,7 +63,7 @@ function writeEffort(
   // A model that does not reason refuses even the request not to.
   if ((effort === "none" || budget === 0) && !mayReason(context)) return undefined;
   // Agents of other vendors ask every model to think. What only the tables say, the vendor decides for OpenAI's clients.
-  const isOwn = conversation.protocol.startsWith("openai-");
+  const isOwn = isOfFamily(conversation.protocol);
   const thinks = mayReason(context) || (isOwn && context.facts.thinking === undefined);
   if (!thinks || !mayTakeEffort(context)) {
     // Below 0 the model decides, as it does without an effort.

@@ -28,7 +28,7 @@ import {
   type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
-import { audioMediaType, type Base64DataUrl, readDataUrl } from "../openai/wire.ts";
+import { audioMediaType, dataUrlSource, readDataUrl } from "../openai/wire.ts";
 import { imageTool, RESPONSES_TOOL_CHOICE } from "./support.choice.ts";
 import { RESPONSES_SETTINGS, UNTRANSLATED_FIELDS } from "./support.ts";
 import {
@@ -465,11 +465,6 @@ function readUrl(part: Fields, url: string): SourcedMedia {
   return inline ? dataUrlSource(inline) : { source: { url } };
 }
 
-const dataUrlSource = ({ mime, base64 }: Base64DataUrl): SourcedMedia => ({
-  ...(mime !== "" && { mime }),
-  source: { base64 },
-});
-
 /** Decodes a part's `file_id`. @param alternative the member that a part without an id must have */
 function readFileId(part: Fields, alternative: string): SourcedMedia {
   const id = part.text("file_id");
@@ -600,7 +595,7 @@ function readCustom(fields: Fields): Tool {
 function readGrammar(format: Fields): { syntax?: string; definition?: string } | undefined {
   format.ignoreDefaults({ type: ["text", "grammar"] });
   if (format.members["type"] !== "grammar") return undefined;
-  return dropUndefined({ syntax: format.text("syntax"), definition: format.text("definition") });
+  return format.textMembers("syntax", "definition");
 }
 
 function readWebSearch(fields: Fields): Tool {
@@ -608,7 +603,8 @@ function readWebSearch(fields: Fields): Tool {
   const allowed = filters && readDomains(filters, "allowed_domains");
   const blocked = filters && readDomains(filters, "blocked_domains");
   const userLocation = fields.object("user_location");
-  const location = userLocation && readLocation(userLocation);
+  userLocation?.ignore("type");
+  const location = userLocation?.textMembers("city", "region", "country", "timezone");
   const size = fields.members["search_context_size"] === "medium" ? undefined : fields.text("search_context_size");
   fields.declareSelf("web_search");
   return {
@@ -627,15 +623,5 @@ function readWebSearch(fields: Fields): Tool {
 function readDomains(filters: Fields, name: string): string[] | undefined {
   return filters.list(name)?.map((domain, i) => {
     return typeof domain === "string" ? domain : filters.refuse(`${name}.${i}`, "must be a string.");
-  });
-}
-
-function readLocation(userLocation: Fields): { city?: string; region?: string; country?: string; timezone?: string } {
-  userLocation.ignore("type");
-  return dropUndefined({
-    city: userLocation.text("city"),
-    region: userLocation.text("region"),
-    country: userLocation.text("country"),
-    timezone: userLocation.text("timezone"),
   });
 }

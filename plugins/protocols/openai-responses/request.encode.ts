@@ -28,6 +28,7 @@ import {
   checkPrefill,
   errorResultText,
   fitName,
+  isOfFamily,
   isOpenaiModel,
   mayReason,
   mayTakeEffort,
@@ -83,7 +84,7 @@ function dropUnsupportedThinking(conversation: Conversation, context: EncodeCont
   if (mayReason(context)) return mayTakeEffort(context) ? conversation : dropEffort(reasoning, conversation, context);
   // What only the tables say is left to the vendor by its own clients, unless they disable reasoning: it refuses even that. Agents of
   // other vendors ask every model to think.
-  const isOwn = conversation.protocol.startsWith("openai-");
+  const isOwn = isOfFamily(conversation.protocol);
   if (isOwn && context.facts.thinking === undefined && !isReasoningOff(reasoning)) return conversation;
   for (const path of reasoningPaths(reasoning, conversation)) context.drop(path, "the model does not think");
   return others;
@@ -383,7 +384,7 @@ function fileSource(part: Media, context: EncodeContext): JsonObject {
 
 /** Returns a file's id, which is the same in all protocols of this vendor. */
 function fileId(part: Media, source: { id: string; protocol: string }, context: EncodeContext): string {
-  if (source.protocol === OPENAI_RESPONSES || source.protocol === "openai-chat") return source.id;
+  if (isOfFamily(source.protocol)) return source.id;
   return context.refuse(part.at, "the file is stored at another vendor: send its bytes or its URL");
 }
 

@@ -192,6 +192,7 @@ export const RESPONSES_SETTINGS: readonly Setting[] = [
     feature: "metadata",
     type: "any",
     hasNoEffect: (metadata) => Object.keys(metadata as object).length === 0,
+    takenIf: ({ model }) => !REFUSES_LABELS.test(model),
     read: readLabels,
     write: writeLabels,
   },
@@ -289,17 +290,9 @@ const MAX_LABELS = 16;
 /** xAI's models, whoever serves them: "Argument not supported: metadata". [D] */
 const REFUSES_LABELS = /(?:^|\/)grok-/;
 
-function writeLabels(
-  metadata: Record<string, string>,
-  conversation: Conversation,
-  context: EncodeContext,
-): JsonObject | undefined {
+function writeLabels(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): JsonObject {
   const labels = Object.entries(metadata);
   const path = pathOfUse(conversation, "metadata");
-  if (REFUSES_LABELS.test(context.model)) {
-    context.drop(path, "the model takes no labels");
-    return undefined;
-  }
   for (const [name] of labels.slice(MAX_LABELS))
     context.drop(`${path}.${name}`, `the provider accepts at most ${MAX_LABELS} labels`);
   return Object.fromEntries(labels.slice(0, MAX_LABELS));

@@ -13,6 +13,9 @@ import {
 } from "model-gateway/protocol";
 import { canEnforceSchema } from "./schema.ts";
 
+/** Reports whether a protocol is of this family: its clients know the vendor's values, and its ids are the vendor's. */
+export const isOfFamily = (protocol: string): boolean => protocol.startsWith("openai-");
+
 /** Efforts in ascending order. */
 const EFFORT_ORDER: readonly Effort[] = ["minimal", "low", "medium", "high", "xhigh", "max"];
 
@@ -31,7 +34,7 @@ const ALWAYS_REASONS =
  * next one towards the middle, with a notice. Clients of these protocols send the value themselves.
  */
 export function supportedEffort(effort: Effort, conversation: Conversation, context: EncodeContext): Effort {
-  if (conversation.protocol.startsWith("openai-")) return effort;
+  if (isOfFamily(conversation.protocol)) return effort;
   const acceptedEffort = nearestEffort(effort, context.model);
   if (acceptedEffort !== effort)
     context.change(
@@ -167,7 +170,7 @@ export function strictOf(
   conversation: Conversation,
   context: EncodeContext,
 ): boolean | undefined {
-  if (!strict || conversation.protocol.startsWith("openai-") || canEnforceSchema(parameters?.value)) return strict;
+  if (!strict || isOfFamily(conversation.protocol) || canEnforceSchema(parameters?.value)) return strict;
   context.change(at, UNENFORCED_SCHEMA);
   return undefined;
 }

@@ -1,4 +1,11 @@
-import { type Effort, invalidField, ownProperty, type RateLimitStates, type Usage } from "model-gateway/protocol";
+import {
+  type Effort,
+  invalidField,
+  type Media,
+  ownProperty,
+  type RateLimitStates,
+  type Usage,
+} from "model-gateway/protocol";
 
 /** All efforts of the vendor, by their names in conversations. [S: ReasoningEffort] */
 export const EFFORTS = [
@@ -84,6 +91,12 @@ export interface Base64DataUrl {
   /** The whole URL before its bytes. */
   prefix: string;
 }
+
+/** Returns the content of a `data:` URL as a part's. */
+export const dataUrlSource = ({ mime, base64 }: Base64DataUrl): Pick<Media, "mime" | "source"> => ({
+  ...(mime !== "" && { mime }),
+  source: { base64 },
+});
 
 /** Reports whether a vendor would fetch a URL. */
 export const isHttpUrl = (url: string): boolean => /^https?:/i.test(url);
