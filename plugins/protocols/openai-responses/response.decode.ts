@@ -321,12 +321,7 @@ class ItemDecoder {
     out: Event[],
     logprobs?: unknown,
   ): void {
-    const block = this.blockFor(
-      this.items.get(index) ?? this.createItem(index, itemType(kind), out),
-      kind,
-      partIndex,
-      out,
-    );
+    const block = this.blockFor(index, kind, partIndex, out);
     if (block?.open) this.pushText(block, partIndex, text, out, logprobs);
   }
 
@@ -339,8 +334,7 @@ class ItemDecoder {
     out: Event[],
     logprobs?: unknown,
   ): void {
-    const item = this.items.get(index) ?? this.createItem(index, itemType(kind), out);
-    const block = this.blockFor(item, kind, partIndex, out);
+    const block = this.blockFor(index, kind, partIndex, out);
     if (block?.open && !block.filledParts.has(partNumber(kind, partIndex)))
       this.pushText(block, partIndex, text, out, logprobs);
   }
@@ -454,7 +448,8 @@ class ItemDecoder {
     return block;
   }
 
-  private blockFor(item: IncomingItem, kind: ItemTextKind, partIndex: number, out: Event[]): ItemBlock | undefined {
+  private blockFor(index: number, kind: ItemTextKind, partIndex: number, out: Event[]): ItemBlock | undefined {
+    const item = this.items.get(index) ?? this.createItem(index, itemType(kind), out);
     if (item.done || item.type !== itemType(kind)) return undefined;
     const key = kind === "summary" ? SUMMARY_BLOCK : kind === "reasoning" ? TEXT_BLOCK : partIndex;
     const existing = item.blocks.get(key);
