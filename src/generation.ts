@@ -28,7 +28,7 @@ import { endInTime } from "./core/timeout.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { Cors } from "./downstream/cors.ts";
 import { Paths } from "./downstream/paths.ts";
-import { sendJson } from "./downstream/reply.ts";
+import { sendOwnJson } from "./downstream/reply.ts";
 import { knownClients } from "./loader/clients.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError } from "./loader/problems.ts";
@@ -356,7 +356,7 @@ export class Generation {
     // Browsers get a page at the same URL: a cache must not mix the two.
     response.appendHeader("vary", "accept");
     const lines = ["x-request-id", id, "cache-control", "no-store"];
-    sendJson(response, { status: 200, lines, body: Buffer.from(body) });
+    sendOwnJson(response, { status: 200, lines, body: Buffer.from(body) });
   }
 
   /**

@@ -5,7 +5,7 @@ import { explainExchange } from "../explain.ts";
 import type { ExchangeParts } from "../pipeline.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { ReceiveBody } from "./receive-body.ts";
-import { type Reply, sendJson } from "./reply.ts";
+import { type Reply, sendOwnJson } from "./reply.ts";
 
 const HEADER = "gateway-explain";
 
@@ -52,5 +52,5 @@ export async function sendExplanation(
     return;
   }
   const body = Buffer.from(`${JSON.stringify(explanation, undefined, 2)}\n`);
-  sendJson(reply.response, { status: 200, lines: ["cache-control", "no-store", ...reply.gatewayHeaders()], body });
+  sendOwnJson(reply.response, { status: 200, lines: ["cache-control", "no-store", ...reply.gatewayHeaders()], body });
 }

@@ -202,7 +202,7 @@ export function sendErrorResponse(
   if (error.retryAfter !== undefined) lines.push(...retryAfterLines(error.retryAfter));
   // No further request may follow framing that is in doubt. A client that was too slow is not waited for again.
   const closes = CLOSING_CODES.has(error.code);
-  sendJson(response, { status: error.status, lines, body, closes, lingers: error.code !== "body_timeout" });
+  sendOwnJson(response, { status: error.status, lines, body, closes, lingers: error.code !== "body_timeout" });
 }
 
 /** A response of the gateway's own. */
@@ -218,7 +218,7 @@ interface JsonResponse {
 }
 
 /** Sends a response of the gateway's own; also to a request of which the body has not arrived, and may never be sent. */
-export function sendJson(
+export function sendOwnJson(
   response: ServerResponse,
   { status, lines, body, closes = false, lingers = true }: JsonResponse,
 ): void {

@@ -84,7 +84,7 @@ const IMAGE_DETAILS: readonly string[] = ["auto", "low", "high", "original"];
 export const isImageDetail = (detail: string): boolean => IMAGE_DETAILS.includes(detail);
 
 /** A `data:` URL in base64. */
-export interface Base64DataUrl {
+interface Base64DataUrl {
   /** The media type without parameters, but for the character set of a text that is not in UTF-8; empty where there is none. */
   mime: string;
   base64: string;
