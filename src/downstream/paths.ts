@@ -171,14 +171,13 @@ export class Paths {
   }
 
   /**
-   * Returns the part of a path from its version on, where one folder is before it; undefined: none is. Some vendors' SDKs add
-   * such a folder of their vendor's to any base address: `/openai/v1/x`.
+   * Returns the part of a path from its version on, where one or two folders are before it; undefined: none is. Some vendors'
+   * SDKs add such a folder of their vendor's to any base address: `/openai/v1/x`, also to one that ends in `/v1`.
    */
   private belowFolder(path: string): string | undefined {
-    const [, first, second] = path.split("/", 3);
-    if (!first || !second || this.versionSegments.includes(first) || !this.versionSegments.includes(second))
-      return undefined;
-    return this.normalize(path.slice(first.length + 1));
+    const folders = path.split("/", 4);
+    const version = folders.findLastIndex((each) => this.versionSegments.includes(each));
+    return version < 2 ? undefined : this.normalize(path.slice(folders.slice(0, version).join("/").length));
   }
 
   private lookUp(method: string, path: string, query: Query, headers: HeaderList): RouteMatch | undefined {

@@ -73,6 +73,8 @@ t.test("a wrong base address is corrected to the intended one, with a notice", a
     "/v1beta/v1beta/models/m:go": "/v1beta/models/m:go",
     "/vendor/v1/talk": "/v1/talk",
     "/vendor/v1/v1/talk/": "/v1/talk",
+    "/v1/vendor/v1/talk": "/v1/talk",
+    "/api/vendor/v1/talk": "/v1/talk",
     "/vendor/v1beta/models/m:go": "/v1beta/models/m:go",
   };
   for (const [path, right] of Object.entries(meant)) {
