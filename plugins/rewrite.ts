@@ -83,7 +83,8 @@ export default class Rewrite implements Plugin {
     const request = { stream: true, stream_options: body.uniqueValue("stream_options") };
     if (!ask.missing(request)) return;
     const added = ask.member(request);
-    this.state(exchange).askedForUsage = true;
+    // A member that asks for it in another vendor's way may have been removed for this provider.
+    if (!ask.expected({ ...request, usage: exchange.body.value("usage") })) this.state(exchange).askedForUsage = true;
     return setMember(body.scan, added.name, added.json);
   }
 

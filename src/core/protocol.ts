@@ -358,6 +358,8 @@ export interface StreamState {
 interface IncludeUsage {
   /** Reports whether the parsed request streams but does not ask for usage. */
   missing(body: unknown): boolean;
+  /** Reports whether the client expects usage, also where it asks in a way that not every provider knows. */
+  expected(body: unknown): boolean;
   /** The top-level member to add or replace, and its JSON. */
   member(body: unknown): { name: string; json: string };
   /** Reports whether a frame was sent only because of that member. */

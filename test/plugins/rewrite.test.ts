@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
+import { SCRIPTS, TOKENS } from "../support/scripted.ts";
 import { httpUpstream, rawUpstream } from "../support/upstream.ts";
 
 const DELTA =
@@ -45,6 +46,37 @@ t.test("a client that requested usage gets it, and its body is unchanged except 
   const body = '{ "stream" : true, "model":"m", "stream_options": { "include_usage": true } }';
   t.equal(await ask(body), DELTA + USAGE + DONE);
   t.equal(sent(), body.replace('"m"', '"x"'));
+});
+
+t.test(
+  "a client that requested usage as OpenRouter's do gets it, and every provider is asked in its own words",
+  async (t) => {
+    const { ask, sent } = await streaming(t);
+    t.equal(await ask('{"model":"m","stream":true,"usage":{"include":true}}'), DELTA + USAGE + DONE);
+    t.same(JSON.parse(sent() as string).stream_options, { include_usage: true });
+    t.equal(await ask('{"model":"m","stream":true,"usage":{"include":false}}'), DELTA + DONE);
+  },
+);
+
+t.test("a client that requested usage as OpenRouter's do gets it from providers of other protocols too", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply
+      .writeHead(200, { "content-type": "text/event-stream" })
+      .end(SCRIPTS["anthropic-messages"].frames("text").join("")),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", protocol: anthropic-messages } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const ask = (body: object) =>
+    fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: JSON.stringify(body) });
+  const request = { model: "m", stream: true, messages: [{ role: "user", content: "hi" }] };
+  const response = await ask({ ...request, usage: { include: true } });
+  t.equal(response.headers.get("gateway-dropped"), null);
+  t.equal(response.headers.get("gateway-notice"), null);
+  t.match(await response.text(), `"usage":{"prompt_tokens":${TOKENS.in}`);
+  t.notMatch(await (await ask(request)).text(), "usage");
 });
 
 t.test("a model that no provider serves in this protocol is a 400 that names the protocols it has", async (t) => {

@@ -50,6 +50,7 @@ export function* decodeRequest(incoming: IncomingRequest): Steps<Conversation> {
   body.text("model");
   body.flag("stream");
   body.ignore("stream_options", "cosmetic");
+  body.ignore("usage", "cosmetic");
   const conversation: Conversation = {
     protocol: "openai-chat",
     task: incoming.task,

@@ -18,7 +18,7 @@ import {
   type Usage,
 } from "model-gateway/protocol";
 import { CHAT_FINISH_REASONS, declareFinish, isRefusalReason } from "../openai/response.encode.ts";
-import { requestsUsage, writeUsage } from "../openai/usage.ts";
+import { expectsUsage, writeUsage } from "../openai/usage.ts";
 import { formatDataUrl, servedTier } from "../openai/wire.ts";
 import { AFTER_TEXT, ENVELOPE_FORMAT, placeId, type ReasoningPlace, reasoningKey, writeUrlCitation } from "./wire.ts";
 
@@ -405,7 +405,7 @@ class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
 
   constructor(context: ResponseContext) {
     super(context);
-    this.includesUsage = requestsUsage(context.request);
+    this.includesUsage = expectsUsage(context.request);
     this.chunkEnd = this.includesUsage ? ',"usage":null}' : "}";
   }
 

@@ -297,6 +297,6 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["modalities with audio, audio", "audio_out"],
   ["modalities with image", "image_out"],
   ["prediction", "prediction"],
-  ["stream_options", "cosmetic"],
+  ["stream_options, usage", "cosmetic"],
   ["anything else", "other"],
 ];

@@ -28,9 +28,14 @@ export function requestsUsage(body: unknown): boolean {
 
 const isIncludeUsage = (name: string): boolean => foldCase(name) === INCLUDE;
 
+/** Reports whether a client expects usage in its stream: it requests it, here or as OpenRouter's clients do. [S] */
+export const expectsUsage = (body: unknown): boolean =>
+  requestsUsage(body) || asObject(asObject(body)?.["usage"])?.["include"] === true;
+
 /** Usage is streamed only with `stream_options.include_usage`, in a last chunk without choices. */
 export const includeUsage: NonNullable<Protocol["includeUsage"]> = {
   missing: (body) => asObject(body)?.["stream"] === true && !requestsUsage(body),
+  expected: expectsUsage,
   member(body) {
     const others = Object.entries(streamOptions(body) ?? {}).filter(([name]) => !isIncludeUsage(name));
     return { name: "stream_options", json: JSON.stringify({ ...Object.fromEntries(others), [INCLUDE]: true }) };

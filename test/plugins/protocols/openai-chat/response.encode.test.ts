@@ -144,6 +144,7 @@ t.test("usage is written in a last chunk without choices, only where it was requ
   const asking = chunks(events, context(COUNTING)) as Record<string, unknown>[];
   t.match(asking.at(-1), { choices: [], usage: told });
   t.ok(asking.slice(0, -1).every((chunk) => chunk["usage"] === null));
+  t.same(chunks(events, context({ usage: { include: true } })), asking, "as OpenRouter's clients ask");
 });
 
 t.test("a call without arguments has an empty object of them", async (t) => {

@@ -168,6 +168,7 @@ t.test("usage is requested where a stream does not request it itself", async (t)
   t.ok(includeUsage.missing({ stream: true, stream_options: { include_usage: false } }));
   t.ok(includeUsage.missing({ stream: true, stream_options: null }));
   t.notOk(includeUsage.missing({ stream: true, stream_options: { include_usage: true } }));
+  t.ok(includeUsage.missing({ stream: true, usage: { include: true } }), "not every server knows that");
   t.notOk(includeUsage.missing({ stream: false }));
   t.notOk(includeUsage.missing({}));
   t.notOk(includeUsage.missing(undefined));
