@@ -184,7 +184,7 @@ export const REFUSALS = {
     404,
     "not_found",
     "This key has no object with this id.",
-    "An id works with the key it was made with; the operator can share objects with `share` in gateway.yaml.",
+    "An id works with the key it was made with, and one of an answer only if that was stored (not with `store: false`); the operator can share objects with `share` in gateway.yaml.",
   ),
   not_served: refuse("route", 400, "invalid", "No provider of this model speaks the protocol of this path."),
   not_translatable: refuse("route", 400, "invalid", "The provider's protocol cannot express this request."),
