@@ -172,7 +172,7 @@ export class Paths {
 
   /**
    * Returns the part of a path from its version on, where one or two folders are before it; undefined: none is. Some vendors'
-   * SDKs add such a folder of their vendor's to any base address: `/openai/v1/x`, also to one that ends in `/v1`.
+   * SDKs add such a folder of their vendor's to any base address: `/vendor/v1/x`, also to one that ends in `/v1`.
    */
   private belowFolder(path: string): string | undefined {
     const folders = path.split("/", 4);
