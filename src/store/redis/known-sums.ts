@@ -1,4 +1,4 @@
-import type { SumName } from "./sum-names.ts";
+import { parseSumName, type SumName } from "./sum-names.ts";
 
 /** Maximum number of sums; those of them that are refreshed; and milliseconds for which they are refreshed after their last use. */
 const MAX_SUMS = 20_000;
@@ -15,12 +15,13 @@ interface SumState {
 
 interface KnownSum extends SumState {
   readonly sum: SumName;
-  /** When these amounts were valid, and when the sum was last used here; Unix milliseconds. */
+  /** When these amounts were valid; Unix milliseconds. */
   readonly at: number;
+  /** When the sum was last used here; -∞: only others use it. */
   readonly used: number;
 }
 
-/** What the server last said of sums that are used here: what is left of them is divided when it is lost. */
+/** What the server last said of sums that are used here or by other processes: what is left of them is divided when it is lost. */
 export class KnownSums {
   /** Those used last are at the end. */
   private readonly sums = new Map<string, KnownSum>();
@@ -29,20 +30,24 @@ export class KnownSums {
   set(sum: SumName, state: SumState, now: number): void {
     const { name } = sum;
     this.sums.delete(name);
-    this.sums.set(name, { sum, ...state, at: now, used: now });
+    this.add({ sum, ...state, at: now, used: now });
+  }
+
+  private add(known: KnownSum): void {
+    this.sums.set(known.sum.name, known);
     if (this.sums.size > MAX_SUMS) this.sums.delete(this.sums.keys().next().value as string);
   }
 
-  /** Returns the names of sums in use, whose state is to be refreshed. */
+  /** Returns the names of sums in use here, whose state is to be refreshed. */
   inUse(now: number): string[] {
-    const newest = [...this.sums.values()].slice(-MAX_REFRESHED);
-    return newest.filter(({ used }) => now - used < IDLE).map(({ sum }) => sum.name);
+    const used = [...this.sums.values()].filter((known) => now - known.used < IDLE);
+    return used.slice(-MAX_REFRESHED).map(({ sum }) => sum.name);
   }
 
-  /** Records the state of a sum that may not be used at the moment. */
+  /** Records the state of a sum that may not be used at the moment, or only by others. */
   refresh(name: string, { spent, pending }: SumState, now: number): void {
-    const known = this.sums.get(name);
-    if (known) this.sums.set(name, { ...known, spent, pending, at: now });
+    const { sum = parseSumName(name), used = Number.NEGATIVE_INFINITY } = this.sums.get(name) ?? {};
+    this.add({ sum, spent, pending, at: now, used });
   }
 
   /** Returns what is still pending of a sum, of all processes. */

@@ -29,7 +29,7 @@ import { chargeOfRow, exchangeId, type FindCharges, ORPHAN_TIMEOUT, ORPHAN_TTL }
 import type { PlacedSpending } from "../spend.ts";
 import { KnownSums } from "./known-sums.ts";
 import { LedgerSums } from "./ledger-sums.ts";
-import { parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
+import { type OnSum, parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
 import {
   REPLY_DEADLINE,
   RedisRefusal,
@@ -276,19 +276,18 @@ export class RedisLimiter extends Limiter {
       return this.reserveLocally(reservation, epoch);
     }
     const [kind, ...rest] = reply;
+    const know: OnSum = ({ scope }, { per }, state) => this.known.set(sumName(scope, per, calendar, now), state, now);
     if (kind === "ok") {
       const reader = new ReplyReader(rest);
       const time = reader.number();
       this.processCount = reader.number();
       this.keep({ reservation, time, json, epoch, granted: true });
       return {
-        grant: parseGrant(reader, reservation, calendar, now, ({ scope }, { per }, state) =>
-          this.known.set(sumName(scope, per, calendar, now), state, now),
-        ),
+        grant: parseGrant(reader, reservation, calendar, now, know),
       };
     }
     if (kind === "excess") {
-      const excess = parseExcess(new ReplyReader(rest), reservation, calendar, now);
+      const excess = parseExcess(new ReplyReader(rest), reservation, calendar, now, know);
       const mark = refusalMark(excess);
       if (mark) this.onBudgetMark(mark);
       return { excess };
@@ -612,13 +611,11 @@ export class RedisLimiter extends Limiter {
     await this.refreshSums();
   }
 
-  /** Refreshes the cached sums used here: what is left of them is divided when the server is lost. */
+  /** Refreshes the sums used here, and those that others use: what is left of them is divided when the server is lost. */
   private async refreshSums(): Promise<void> {
     const at = this.clock();
-    const names = this.known.inUse(at);
-    if (names.length === 0) return;
-    const reader = new ReplyReader(await this.run("look", names));
-    for (const name of names) this.known.refresh(name, { spent: reader.number(), pending: reader.number() }, at);
+    const reader = new ReplyReader(await this.run("look", this.known.inUse(at)));
+    while (!reader.ended) this.known.refresh(reader.text(), { spent: reader.number(), pending: reader.number() }, at);
   }
 
   /** Returns whether the server still knows this process */

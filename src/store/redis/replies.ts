@@ -23,6 +23,10 @@ export class ReplyReader {
 
   constructor(private readonly values: readonly unknown[]) {}
 
+  get ended(): boolean {
+    return this.at >= this.values.length;
+  }
+
   text(): string {
     return String(this.values[this.at++] ?? "");
   }
@@ -49,16 +53,19 @@ const readRateState = (reader: ReplyReader): RateState => ({
   reset: Math.max(0, reader.number()),
 });
 
+/** Called with the current spent and pending amounts of a sum. */
+export type OnSum = (level: LimitLevel, budget: Budget, state: BudgetState) => void;
+
 /**
  * Parses a grant, from the reply of `reserve` after its first two values.
- * @param onSum called with the current spent and pending amounts of each sum of each level
+ * @param onSum called for each sum of each level
  */
 export function parseGrant(
   reader: ReplyReader,
   { levels, maximum }: Reservation,
   calendar: Calendar,
   now: number,
-  onSum: (level: LimitLevel, budget: Budget, state: BudgetState) => void,
+  onSum: OnSum,
 ): Grant {
   const grant: { -readonly [Name in keyof Grant]: Grant[Name] } = {};
   for (const level of levels) {
@@ -76,12 +83,16 @@ export function parseGrant(
   return grant;
 }
 
-/** Parses the exceeded limit, from the reply of `reserve` after its first value. */
+/**
+ * Parses the exceeded limit, from the reply of `reserve` after its first value.
+ * @param onSum called for the sum of an exceeded budget
+ */
 export function parseExcess(
   reader: ReplyReader,
   { levels, maximum }: Reservation,
   calendar: Calendar,
   now: number,
+  onSum: OnSum,
 ): Excess {
   const level = levels[reader.number()] as LimitLevel;
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
@@ -94,7 +105,9 @@ export function parseExcess(
   }
   const budget = budgets[reader.number()] as Budget;
   const { end } = calendar.span(budget.per, now);
-  return budgetExcess(level, budget, { spent: reader.number(), pending: reader.number(), end }, maximum.cost, now);
+  const state = { spent: reader.number(), pending: reader.number(), end };
+  onSum(level, budget, state);
+  return budgetExcess(level, budget, state, maximum.cost, now);
 }
 
 /** Parses the state of levels, from the reply of `statuses` after its first two values. */

@@ -17,6 +17,14 @@ t.test("sums in use are refreshed for ten minutes, and what is pending counts fo
   t.equal(known.pendingAt("day:0:c", 0), 0);
 });
 
+t.test("sums that only others use are known, and not refreshed for this process", async (t) => {
+  const known = new KnownSums();
+  known.refresh("day:7:key:a:b", { spent: 5, pending: 7 }, 1000);
+  t.equal(known.pendingAt("day:7:key:a:b", 1001), 7);
+  t.same(known.spentSince(7), [["key:a:b", 5]]);
+  t.same(known.inUse(1001), []);
+});
+
 t.test("what was spent is returned by scope, of periods with the same beginning", async (t) => {
   const known = new KnownSums();
   for (const [scope, start, spent] of [

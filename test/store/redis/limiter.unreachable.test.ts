@@ -44,6 +44,22 @@ test("one process loses its connection to the server: what it spends meanwhile i
   t.match(await spent(other, levels), { spent: 126, reserved: 10 });
 });
 
+test("a process knows what others run as the server is lost, by a refusal or after a heartbeat of each", async (t, redis) => {
+  const { limiters } = await several(t, redis.url, 3, 3);
+  const [runs, refused, idle] = limiters as [RedisLimiter, RedisLimiter, RedisLimiter];
+  const levels = budget(1000);
+  const all = () => Array.from({ length: 10 }, () => asking(levels, 100));
+  for (const each of all()) granted(await runs.reserve(each));
+  t.equal(passed([await refused.reserve(asking(levels, 100))]), 0);
+  for (const limiter of [runs, idle]) await beat(limiter);
+  await redis.kill();
+  for (const limiter of limiters) {
+    const answers = await Promise.all(all().map((each) => limiter.reserve(each)));
+    t.equal(limiter.state, "apart");
+    t.equal(passed(answers), 0);
+  }
+});
+
 test("a server that has become a replica is left, as its address may lead to its successor by now", async (t, redis) => {
   const successor = await startRedis(t);
   if (!successor) return;

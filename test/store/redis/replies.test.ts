@@ -42,7 +42,11 @@ t.test("a grant has the tightest limits and soft budgets, and the current value 
 });
 
 t.test("a refusal is the one of the memory limiter", async (t) => {
-  const excess = (...words: unknown[]) => parseExcess(reader(...words), reservation, calendar, NOON);
+  const told: unknown[] = [];
+  const excess = (...words: unknown[]) =>
+    parseExcess(reader(...words), reservation, calendar, NOON, ({ scope }, { per }, { spent, pending }) =>
+      told.push([scope, per, spent, pending]),
+    );
   t.match(excess(0, "concurrency"), { limit: "concurrency", allowed: 2, level: { name: "ci" } });
   t.match(excess(1, "rpm", 1500), { limit: "rpm", allowed: 5, retryAfter: 1.5, level: { kind: "all" } });
   t.match(excess(0, "tpm", 40, 2000), { limit: "tpm", remaining: 60, requested: 100, retryAfter: 2 });
@@ -53,6 +57,7 @@ t.test("a refusal is the one of the memory limiter", async (t) => {
     requested: 7,
     per: "total",
   });
+  t.same(told, [["all", "total", 80, 5]]);
 });
 
 t.test("limit values are decoded level by level", async (t) => {
