@@ -15,7 +15,7 @@ function words(value) {
   if (typeof value !== "object") return typeof value === "number" && value >= MOMENTS ? dated(value) : String(value);
   const { nano, per, soft } = value;
   if (nano === undefined) return JSON.stringify(value);
-  return `${money(nano)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only warns" : ""}`;
+  return `${money(nano)} ${per === "total" ? "in all" : `${per === "hour" ? "an" : "a"} ${per}`}${soft ? ", only warns" : ""}`;
 }
 
 /** Flattens objects to entries by path, so that limits are compared one by one. */

@@ -197,7 +197,7 @@ function Budgets({ limits, keyName }) {
       title: "Budget",
       number: true,
       of: ({ limit, per, soft }) =>
-        `${money(limit)} ${per === "total" ? "in all" : `a ${per}`}${soft ? ", only warns" : ""}`,
+        `${money(limit)} ${per === "total" ? "in all" : `${per === "hour" ? "an" : "a"} ${per}`}${soft ? ", only warns" : ""}`,
     },
     {
       title: "Spent",

@@ -3,7 +3,7 @@ import { limitStatuses } from "../admin/budgets.ts";
 import { LIMIT_MARKS, type LiveProvider, PROVIDERS } from "../admin/questions.ts";
 import { UNKNOWN_STATE } from "../admin/readiness.ts";
 import { Calendar } from "../core/calendar.ts";
-import { formatDollars, limitOwner } from "../core/limit-messages.ts";
+import { eachPeriod, formatDollars, limitOwner } from "../core/limit-messages.ts";
 import type { BudgetMark, TimedBudgetMark } from "../store/budget-marks.ts";
 import { NEARLY_SPENT } from "../store/limit-results.ts";
 import type { Alerts } from "./alerts.ts";
@@ -162,7 +162,7 @@ interface BudgetAlert {
 }
 
 function budgetAlertText({ kind, per, limit, spent, soft, refused, share }: BudgetMark, name: string): string {
-  const of = `${formatDollars(limit)}${per === "total" ? "" : ` a ${per}`}`;
+  const of = `${formatDollars(limit)}${per === "total" ? "" : ` ${eachPeriod(per)}`}`;
   const who = limitOwner({ kind, name });
   if (refused)
     return `${who} has a budget of ${of}, of which ${formatDollars(Math.max(0, limit - spent))} is left: requests are refused.`;

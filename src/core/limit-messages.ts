@@ -1,3 +1,4 @@
+import type { Period } from "./calendar.ts";
 import type { LimitLevel } from "./limits.ts";
 
 /** Formats nano-dollars; sums below one dollar with all significant digits. */
@@ -9,6 +10,9 @@ export function formatDollars(nano: number): string {
     .replace(/0+$/, "")
     .replace(/\.(\d?)$/, (_, digit: string) => `.${digit.padEnd(2, "0")}`)}`;
 }
+
+/** Returns how often a budget begins anew, in words that follow its amount. */
+export const eachPeriod = (per: Exclude<Period, "total">): string => `${per === "hour" ? "an" : "a"} ${per}`;
 
 /** Returns the owner of a limit as the beginning of a sentence. */
 export function limitOwner({ kind, name, label = name }: Pick<LimitLevel, "kind" | "name" | "label">): string {

@@ -1,7 +1,7 @@
 import type { Period } from "../core/calendar.ts";
 import { type GatewayError, storeUnavailable } from "../core/errors.ts";
 import type { Budget } from "../core/limit-kinds.ts";
-import { formatDollars, limitOwner } from "../core/limit-messages.ts";
+import { eachPeriod, formatDollars, limitOwner } from "../core/limit-messages.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import { plural } from "../core/plural.ts";
 import type { RateLimitState } from "../core/protocol.ts";
@@ -198,7 +198,7 @@ const retryAfterField = (seconds: number | undefined): { retryAfter?: number } =
   seconds === undefined ? {} : { retryAfter: seconds };
 
 const spentMessage = (level: LimitedScope, nano: number, per: Period, spent: number): string =>
-  `${limitOwner(level)} has spent ${formatDollars(spent)} of ${formatDollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;
+  `${limitOwner(level)} has spent ${formatDollars(spent)} of ${formatDollars(nano)}${per === "total" ? "" : ` ${eachPeriod(per)}`} (${Math.floor((spent / nano) * 100)} %).`;
 
 /** Returns whose limit was exceeded, its size, and what is left of it. */
 export function describeExcess({ limit, level, allowed, remaining, requested, per }: Excess): string {
@@ -211,6 +211,6 @@ export function describeExcess({ limit, level, allowed, remaining, requested, pe
     case "concurrency":
       return `${who} may run ${allowed} ${plural(allowed, "request")} at the same time: none is left.`;
     case "budget":
-      return `${who} may spend ${formatDollars(allowed)}${per === "total" ? " in total" : ` a ${per}`}: ${formatDollars(remaining)} is left, and this request may cost up to ${formatDollars(requested)}.`;
+      return `${who} may spend ${formatDollars(allowed)}${per === undefined || per === "total" ? " in total" : ` ${eachPeriod(per)}`}: ${formatDollars(remaining)} is left, and this request may cost up to ${formatDollars(requested)}.`;
   }
 }

@@ -1,5 +1,5 @@
 import t from "tap";
-import { formatDollars, limitOwner } from "../../src/core/limit-messages.ts";
+import { eachPeriod, formatDollars, limitOwner } from "../../src/core/limit-messages.ts";
 
 t.test("amounts are formatted for people, and small ones with enough digits", async (t) => {
   for (const [nano, text] of [
@@ -12,6 +12,10 @@ t.test("amounts are formatted for people, and small ones with enough digits", as
     [1, "$0.000000001"],
   ] as const)
     t.equal(formatDollars(nano), text);
+});
+
+t.test("a period is named as English writes it", async (t) => {
+  t.same((["hour", "day", "week", "month"] as const).map(eachPeriod), ["an hour", "a day", "a week", "a month"]);
 });
 
 t.test("the owner of a limit is named", async (t) => {
