@@ -323,7 +323,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   /** Called by itself and its timer. @param endsAt when the request's time is over, of `performance.now()` */
   startTotalTimer(endsAt: number): void {
-    this.totalTimer = setTimeout(expireTotal, endsAt - performance.now(), this, endsAt).unref();
+    // The time may have ended since the last look at the clock.
+    this.totalTimer = setTimeout(expireTotal, Math.max(1, endsAt - performance.now()), this, endsAt).unref();
   }
 
   /** Replaces the limit being watched; the total timer runs independently. */

@@ -183,6 +183,22 @@ t.test("the time of a request is never over early, as timers of whole millisecon
   t.same(early, []);
 });
 
+t.test("a timer that is set again for the rest of a request's time is not set for less than none", async (t) => {
+  const { upstream, proxy } = await proxied(t, () => {});
+  const warnings: string[] = [];
+  const hear = ({ name }: Error) => warnings.push(name);
+  process.on("warning", hear);
+  t.teardown(() => process.off("warning", hear));
+  // Each look at the clock is later than the one before, as where the process waits for a core in between.
+  const now = performance.now.bind(performance);
+  let looks = 0;
+  t.intercept(performance, "now", { value: () => now() + looks++ / 5 });
+  for (let i = 0; i < 10; i++)
+    await failed(proxy.send(outgoing(upstream.origin, { timeouts: limits({ total: 10 }) }), client()));
+  await new Promise(setImmediate);
+  t.same(warnings, []);
+});
+
 t.test("chunks that keep arriving reset the idle timeout", async (t) => {
   const { upstream, proxy } = await proxied(t, async (socket) => {
     socket.write(CHUNKED);
