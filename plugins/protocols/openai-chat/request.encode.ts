@@ -35,10 +35,8 @@ import { NO_CACHE_MARKS } from "../openai/support.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
 import {
-  END_OF_RESULTS,
   fitCallId,
   NO_REASONING,
-  needsEndOfResults,
   needsReasoning,
   REASONING_MEMBERS,
   takesFreeText,
@@ -115,10 +113,7 @@ class ChatMessageWriter {
     const attached: JsonObject[] = [];
     for (const turn of turns)
       for (const part of turn.parts) if (part.kind === "tool_result") this.result(part, attached);
-    if (attached.length > 0) {
-      this.endResults(turns[0]?.at);
-      this.messages.push({ role: "user", content: attached });
-    }
+    if (attached.length > 0) this.messages.push({ role: "user", content: attached });
     for (const turn of turns) this.message("user", turn, this.content(turn.parts, false));
   }
 
@@ -149,16 +144,7 @@ class ChatMessageWriter {
   }
 
   private message(role: "user" | "system", turn: Turn | undefined, content: readonly JsonObject[]): void {
-    if (content.length === 0) return;
-    if (role === "user") this.endResults(turn?.at);
-    this.messages.push({ role, ...(turn && nameMember(turn)), ...contentMember(content) });
-  }
-
-  /** Writes the assistant's message that some models require between results and a message of the user's. */
-  private endResults(at = "messages"): void {
-    if (asObject(this.messages.at(-1))?.["role"] !== "tool" || !needsEndOfResults(this.context)) return;
-    this.context.change(at, `a message of the assistant's, "${END_OF_RESULTS}", stands between it and a tool's result`);
-    this.messages.push({ role: "assistant", content: END_OF_RESULTS });
+    if (content.length > 0) this.messages.push({ role, ...(turn && nameMember(turn)), ...contentMember(content) });
   }
 
   /** Encodes content parts. @param textOnly the role accepts only text. */

@@ -50,12 +50,6 @@ const SYSTEM_FIRST = /qwen-?(?:3\.[5-9]|[4-9])/i;
 export const takesLateSystem = ({ model, facts: { system_in_place } }: NamedModel): boolean =>
   system_in_place ?? !(SYSTEM_FIRST.test(model) || MISTRAL_TEMPLATE.test(model));
 
-/** What stands between a tool's result and a message of the user's for models that require the assistant's there. */
-export const END_OF_RESULTS = "Done.";
-
-/** Reports whether a model requires that: Mistral's do, whoever serves them ("Unexpected role 'user' after role 'tool'"). [D] */
-export const needsEndOfResults = ({ model }: NamedModel): boolean => MISTRAL_TEMPLATE.test(model);
-
 /** Models that refuse an assistant's message without its reasoning while they reason, as they do unasked. [D: DeepSeek, Moonshot] */
 const NEEDS_REASONING =
   /(?:^|\/)(?:deepseek-(?:reasoner|v(?:[4-9]|\d\d))|kimi-(?:for-coding|k(?:2[.p-]?(?:[5-9]|thinking)|[3-9])))/i;
