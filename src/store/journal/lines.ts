@@ -79,7 +79,10 @@ function isLine(json: unknown): json is JournalLine {
 
 function isCreatedObject(json: unknown): boolean {
   const { id, provider, key, group = "", model = "", credential = "", time } = asObject(json) ?? {};
-  return [id, provider, key, group, model, credential].every((text) => typeof text === "string") && Number.isSafeInteger(time);
+  return (
+    [id, provider, key, group, model, credential].every((text) => typeof text === "string") &&
+    Number.isSafeInteger(time)
+  );
 }
 
 function isRow(json: unknown): boolean {
