@@ -202,7 +202,8 @@ export const opaque: OpaquePlaces = {
       withoutReasoning.add(consequence.path[1] as number);
       yield consequence;
     }
-    if (requiresReasoning(body["tools"], body["thinking"], target)) yield* missingReasoning(body, withoutReasoning);
+    if (requiresReasoning(body["tools"], body["thinking"], target))
+      yield* missingReasoning(body, target, withoutReasoning);
   },
   lost: {
     mayBeIn(body, target) {
@@ -211,7 +212,7 @@ export const opaque: OpaquePlaces = {
     },
     *repairs(body, target) {
       if (refusesLackOfReasoning(target) && requiresReasoning(body["tools"], body["thinking"], target))
-        yield* missingReasoning(body, new Set());
+        yield* missingReasoning(body, target);
     },
   },
 };
@@ -239,12 +240,19 @@ function hasTurnWithoutReasoning(messages: Buffer): boolean {
 }
 
 /** Yields what stands for reasoning in the assistant's messages that have none. @param emptied messages whose reasoning is removed */
-function* missingReasoning({ messages }: JsonObject, emptied: ReadonlySet<number>): Generator<OpaqueConsequence> {
+function* missingReasoning(
+  { messages }: JsonObject,
+  target: NamedModel,
+  emptied: ReadonlySet<number> = new Set(),
+): Generator<OpaqueConsequence> {
+  // The vendors themselves do not know the names that other servers have for it.
+  const [own] = REASONING_MEMBERS;
+  const members = refusesLackOfReasoning(target) ? [own] : REASONING_MEMBERS;
   for (const [i, value] of asList(messages).entries()) {
     const message = asObject(value) ?? {};
     if (message["role"] !== "assistant") continue;
-    if (emptied.has(i) || !REASONING_MEMBERS.some((name) => message[name]))
-      yield { path: ["messages", i, "reasoning_content"], json: JSON.stringify(NO_REASONING) };
+    if (emptied.has(i) || !members.some((name) => message[name]))
+      yield { path: ["messages", i, own], json: JSON.stringify(NO_REASONING) };
   }
 }
 

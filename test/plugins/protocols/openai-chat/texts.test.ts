@@ -168,6 +168,9 @@ t.test("models that refuse a message without its reasoning get something in its 
     const own = turn({ reasoning_content: "Hm." });
     t.same(repaired(ask(own), model), ask(own));
     t.same(repaired(ask(own, turn({})), model), ask(own, placed));
+    const named = turn({ reasoning: "Hm.", reasoning_details: [{ type: "reasoning.text", text: "Hm." }] });
+    t.same(repaired(ask(named), model), ask({ ...named, reasoning_content: "." }), "another server's name for it");
+    t.same(repaired(ask(foreign, named), model, "models.example"), ask(placed, named), "which that server knows");
     t.same(repaired(ask(turn({})), model, "models.example"), ask(turn({})), "another server may do without");
     for (const more of [{ tools: [] }, { thinking: { type: "disabled" } }]) {
       const asked = { ...ask(turn({})), ...more };
