@@ -30,3 +30,25 @@ t.test("clients that add a folder of their vendor's before the version are serve
   t.equal((await at("/openai/v1/responses", BODY)).status, 404, "a path that is off is off there too");
   t.equal((await at("/openai/v1/nothing", BODY)).status, 404);
 });
+
+t.test(
+  "a folder of the operator's own has the paths that are written, with their chains, and no default ones",
+  async (t) => {
+    const { url } = await startGateway(
+      t,
+      `${YAML}paths:
+  /eu/v1/chat/completions: { protocol: openai-chat, use: [auth, models] }
+  /acme/talk: { protocol: openai-chat }
+  /v1/inner/chat/completions: { protocol: openai-chat }
+`,
+    );
+    const status = async (path: string) =>
+      (await fetch(`${url}${path}`, { method: "POST", headers: asking(), body: BODY })).status;
+    t.equal(await status("/eu/v1/chat/completions"), 200);
+    const notServed = ["/eu/v1/messages", "/eu/openai/v1/messages", "/EU/v1/messages", "/%65u/v1/messages"];
+    for (const path of [...notServed, "/acme/v1/messages", "/v1/inner/v1/messages"])
+      t.equal(await status(path), 404, path);
+    for (const path of ["/openai/v1/chat/completions", "/v1/chat/v1/chat/completions"])
+      t.equal(await status(path), 200, path);
+  },
+);

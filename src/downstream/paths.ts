@@ -171,13 +171,24 @@ export class Paths {
   }
 
   /**
-   * Returns the part of a path from its version on, where one or two folders are before it; undefined: none is. Some vendors'
-   * SDKs add such a folder of their vendor's to any base address: `/vendor/v1/x`, also to one that ends in `/v1`.
+   * Returns the part of a path from its version on, where one or two folders are before it; undefined: none is, or the operator has
+   * paths in that folder: what they lack is not served with other chains than they have. Some vendors' SDKs add such a folder of
+   * their vendor's to any base address: `/vendor/v1/x`, also to one that ends in `/v1`.
    */
   private belowFolder(path: string): string | undefined {
-    const folders = path.split("/", 4);
-    const version = folders.findLastIndex((each) => this.versionSegments.includes(each));
-    return version < 2 ? undefined : this.normalize(path.slice(folders.slice(0, version).join("/").length));
+    const parts = path.split("/", 4);
+    const version = parts.findLastIndex((each) => this.versionSegments.includes(each));
+    if (version < 2) return undefined;
+    const folders = parts.slice(0, version).join("/");
+    const [first = ""] = /^(?:\/v\d[^/]*)?\/[\w-]+/.exec(folders) ?? [];
+    return first === "" || this.isOwnFolder(first) ? undefined : this.normalize(path.slice(folders.length));
+  }
+
+  /** Reports whether the operator has paths in a folder, in whatever case it is written, besides default ones. */
+  private isOwnFolder(folder: string): boolean {
+    const beginning = `${folder}/`.toLowerCase();
+    const own = this.mounts.filter(({ protocol, as }) => !protocol || as !== undefined);
+    return own.some(({ pattern }) => pattern.toLowerCase().startsWith(beginning));
   }
 
   private lookUp(method: string, path: string, query: Query, headers: HeaderList): RouteMatch | undefined {
