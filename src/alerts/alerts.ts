@@ -118,7 +118,7 @@ export class Alerts {
 
   private enqueue(subject: string, state: string, kind: WebhookMessage["state"], text: string, ordered = false): void {
     if (this.closing.signal.aborted || !this.parts.settings()) return;
-    if (this.queue.length >= MAX_QUEUED) {
+    if (this.isFull) {
       this.noteFailure(subject, state, `more than ${MAX_QUEUED} alerts wait to be posted`);
       return;
     }
@@ -128,6 +128,13 @@ export class Alerts {
       ordered,
     });
     this.posting ??= this.postAll().finally(() => (this.posting = undefined));
+  }
+
+  /** Whether too many wait. Those that another gateway has claimed do not count: they are asked about often, and seldom posted. */
+  private get isFull(): boolean {
+    const { queue, active } = this;
+    if (queue.length < MAX_QUEUED) return false;
+    return queue.filter(({ message }) => active.get(message.subject)?.claim !== "another's").length >= MAX_QUEUED;
   }
 
   private async postAll(): Promise<void> {

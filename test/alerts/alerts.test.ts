@@ -133,6 +133,23 @@ t.test("an alert that could not be posted is posted soon if it lasts", async (t)
   }
 });
 
+t.test("many alerts that another gateway has posted leave room for those of this one", async (t) => {
+  const clock = { now: 0 };
+  const claims = sharedClaims(clock);
+  const one = await make(t, claims, undefined, 4 * HOUR, clock);
+  const other = await make(t, claims, one.receiver, 4 * HOUR, clock);
+  const raise = async ({ alerts }: Made, from: number, to: number) => {
+    for (let i = from; i < to; i++) alerts.raise({ subject: `budget key ${i}`, state: "100 %", text: "it is spent" });
+    await alerts.flush();
+  };
+  for (const from of [0, 80]) for (const each of [one, other]) await raise(each, from, from + 80);
+  t.equal(one.receiver.received.length, 160);
+  clock.now = 6 * MINUTE;
+  await raise(other, 0, 161);
+  t.equal(one.receiver.received.length, 161, "one is new");
+  t.equal(other.alerts.failed, 0);
+});
+
 t.test("an alert that one gateway cannot post is posted by another one, once in each interval", async (t) => {
   const clock = { now: 0 };
   const claims = sharedClaims(clock);
