@@ -28,6 +28,7 @@ import {
   errorResultText,
   isOfFamily,
   isOpenaiModel,
+  joinAssistantTexts,
   strictOf,
   textOfFile,
 } from "../openai/request.encode.ts";
@@ -171,9 +172,7 @@ class ChatMessageWriter {
     // Others than OpenAI do not know refusals, and some ignore a list here, or refuse it. [D]
     const isOwn = isOpenaiModel(this.context);
     const refusals = isOwn ? turn.parts.filter((part) => part.kind === "refusal") : [];
-    const content = isOwn
-      ? this.content(turn.parts, true)
-      : joinTexts(this.content(turn.parts.map(refusalAsText), true), "\n\n");
+    const content = isOwn ? this.content(turn.parts, true) : this.plainAssistantContent(turn.parts);
     this.declareOrder(turn.parts);
     const message: JsonObject = { role: "assistant", ...nameMember(turn), ...contentMember(content) };
     // Vendors refuse a message without content unless it is null.
@@ -185,6 +184,14 @@ class ChatMessageWriter {
       message["reasoning_content"] = NO_REASONING;
     if (calls.length > 0) message["tool_calls"] = calls.map((call) => this.call(call));
     if (content.length > 0 || calls.length > 0 || refusals.length > 0) this.messages.push(message);
+  }
+
+  private plainAssistantContent(parts: readonly Part[]): readonly JsonObject[] {
+    const content = this.content(parts.map(refusalAsText), true);
+    const texts = parts.filter((part) => part.kind === "text" || part.kind === "refusal");
+    return content.every(isPlainText) && texts.length > 1
+      ? [{ type: "text", text: joinAssistantTexts(texts) }]
+      : content;
   }
 
   /** Declares content after calls: Chat has calls only after the text, and cache marks only on content. */

@@ -30,6 +30,7 @@ import {
   fitName,
   isOfFamily,
   isOpenaiModel,
+  joinAssistantTexts,
   mayReason,
   mayTakeEffort,
   reasoningPath,
@@ -200,7 +201,7 @@ function writeContent(parts: readonly MessagePart[], isAssistant: boolean, conte
     if (part.kind === "text" && part.citations)
       context.drop(`${part.at}.citations`, "the model may not take citations");
   }
-  return texts.map(({ text }) => text).join("\n\n");
+  return joinAssistantTexts(texts);
 }
 
 /** Returns a text without further members as a string. */

@@ -9,6 +9,8 @@ import {
   type Media,
   pathOfUse,
   ReasoningBudget,
+  type Refusal,
+  type Text,
   type Tool,
 } from "model-gateway/protocol";
 import { canEnforceSchema } from "./schema.ts";
@@ -189,6 +191,20 @@ export function textOfFile({ media, source, mime, filename }: Media): string | u
   const bytes = "base64" in source && mime?.startsWith("text/") ? Buffer.from(source.base64, "base64") : undefined;
   const text = "text" in source ? source.text : bytes && isUtf8(bytes) ? bytes.toString() : undefined;
   return text === undefined || filename === undefined ? text : `${filename}\n\n${text}`;
+}
+
+/**
+ * Returns texts of the assistant's as one. Some vendors divide a text, in the middle of a sentence, where a citation begins or ends:
+ * such a citation has no position in its piece.
+ */
+export function joinAssistantTexts(texts: readonly (Text | Refusal)[]): string {
+  const isCited = (part: Text | Refusal) =>
+    part.kind === "text" && part.citations?.some(({ start }) => start === undefined) === true;
+  const arePieces = (a: Text | Refusal, b: Text | Refusal) => a.kind === b.kind && (isCited(a) || isCited(b));
+  return texts.reduce((joined, part, i) => {
+    const previous = texts[i - 1];
+    return previous ? `${joined}${arePieces(previous, part) ? "" : "\n\n"}${part.text}` : part.text;
+  }, "");
 }
 
 const MENTIONS_ERROR = /error|fail|exception|denied|not found/i;

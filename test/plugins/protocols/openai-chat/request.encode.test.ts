@@ -528,6 +528,15 @@ t.test("an assistant's texts and refusals are one string for models that are not
   ]);
 });
 
+t.test("pieces of a text that another vendor has divided by its citations are one text again", async (t) => {
+  const cited = (words: string, more: object = {}) =>
+    text(words, { citations: [{ url: "https://a.example", ...more }] });
+  const content = (...parts: Part[]) => messages(turn("assistant", ...parts))[0]?.["content"];
+  t.equal(content(text("It is "), cited("cold"), text(", and "), cited("dark"), text(".")), "It is cold, and dark.");
+  t.equal(content(cited("One.", { start: 0, end: 4 }), text("Two.")), "One.\n\nTwo.", "texts with positions are whole");
+  t.equal(content(text("One."), cited("Two."), { kind: "refusal", text: "No.", at: "r" }), "One.Two.\n\nNo.");
+});
+
 t.test("defaults are left out: not every server knows their members", async (t) => {
   const tools: Conversation["tools"] = [{ kind: "function", name: "one", strict: false, at: "tools.0" }];
   const { body } = write({ tools, parallel: true, tier: "auto" });

@@ -102,8 +102,8 @@ t.test("models that are not OpenAI's get only what their servers take, and the r
       {
         role: "assistant",
         parts: [
-          { kind: "text", text: "One.", at: "one", citations: [{ url: "https://a.example" }] },
-          { kind: "text", text: "Two.", at: "two" },
+          { kind: "text", text: "One, ", at: "one", citations: [{ url: "https://a.example" }] },
+          { kind: "text", text: "two.", at: "two" },
         ],
         at: "assistant",
       },
@@ -132,7 +132,7 @@ t.test("models that are not OpenAI's get only what their servers take, and the r
   t.same(body["input"], [
     { type: "message", role: "system", content: "Be." },
     { type: "message", role: "system", content: "Do." },
-    { type: "message", role: "assistant", content: "One.\n\nTwo." },
+    { type: "message", role: "assistant", content: "One, two." },
     { type: "function_call_output", call_id: "c", output: "1" },
     { type: "message", role: "user", content: "Go." },
   ]);
