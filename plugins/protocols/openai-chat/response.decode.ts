@@ -641,6 +641,8 @@ interface OpenCall {
   custom: boolean;
   /** Its arguments, as far as they tell where it ends: without an id, only they do. */
   extent: ObjectText | undefined;
+  /** Whether it repeats the name of the call before it: without arguments it is only that call's last piece. */
+  repeats: boolean;
   /** Its vendor's opaque state, as text, with which it opens. */
   state: string | undefined;
   /** Arguments before its name. */
@@ -695,7 +697,7 @@ class CallReader {
       if (call?.block !== undefined && call.state === undefined && entry["extra_content"])
         this.completion.reportUnmapped("tool_calls.extra_content");
       const piece: CallEntry = { entry, inner, custom };
-      this.append(call ?? this.addCall(piece), piece);
+      this.append(call ?? this.addCall(piece, isComplete), piece);
     }
   }
 
@@ -704,11 +706,13 @@ class CallReader {
     const inner = asObject(value) ?? {};
     if (this.all.length === 0 && !asText(inner["name"])) return;
     const piece: CallEntry = { entry: {}, inner, custom: false };
-    this.append(this.all[0] ?? this.addCall(piece), piece);
+    this.append(this.all[0] ?? this.addCall(piece, false), piece);
   }
 
   close(): void {
-    for (const call of this.all) this.completion.out.push({ type: "close", block: call.block ?? this.open(call, "") });
+    for (const call of this.all)
+      if (call.block !== undefined || !call.repeats)
+        this.completion.out.push({ type: "close", block: call.block ?? this.open(call) });
   }
 
   /**
@@ -727,12 +731,13 @@ class CallReader {
     return name === "" ? this.all.at(-1) : undefined;
   }
 
-  private addCall({ entry, custom }: CallEntry): OpenCall {
+  private addCall({ entry, inner, custom }: CallEntry, isComplete: boolean): OpenCall {
     const id = asText(entry["id"]) ?? "";
     const index = typeof entry["index"] === "number" ? entry["index"] : this.lastIndex + 1;
     this.lastIndex = Math.max(this.lastIndex, index);
     const extent = id === "" && !custom ? new ObjectText() : undefined;
-    const call: OpenCall = { block: undefined, id, name: "", custom, extent, state: undefined, pending: "" };
+    const repeats = !isComplete && extent !== undefined && this.byIndex.get(index)?.name === (inner["name"] ?? "");
+    const call: OpenCall = { block: undefined, id, name: "", custom, extent, repeats, state: undefined, pending: "" };
     this.byIndex.set(index, call);
     if (!this.byId.has(id)) this.byId.set(id, call);
     this.all.push(call);
@@ -740,12 +745,11 @@ class CallReader {
   }
 
   /** Opens a call's block, and returns its number. */
-  private open(call: OpenCall, name: string): number {
+  private open(call: OpenCall): number {
     const { out, source } = this.completion;
-    const { id, custom, state, pending } = call;
+    const { id, name, custom, state, pending } = call;
     const block = this.completion.nextBlock();
     call.block = block;
-    call.name = name;
     out.push({
       type: "open",
       block,
@@ -767,10 +771,10 @@ class CallReader {
       if (extra) call.state = JSON.stringify(extra);
       call.id ||= asText(entry["id"]) ?? "";
     }
-    const name = asText(inner["name"]) ?? "";
-    if (call.block === undefined && name !== "") this.open(call, name);
+    call.name ||= asText(inner["name"]) ?? "";
     const member = custom ? "input" : "arguments";
     const value = inner[member];
+    if (call.block === undefined && call.name !== "" && (value || !call.repeats)) this.open(call);
     // Some vendors send an object instead of its text.
     const isJson = typeof value === "object" && value !== null;
     const text = isJson ? JSON.stringify(value) : value;

@@ -1,7 +1,8 @@
 import t from "tap";
 import { ObjectText } from "../../../../plugins/protocols/openai-chat/response.decode.object-text.ts";
-import { createDecoder } from "../../../../plugins/protocols/openai-chat/response.decode.ts";
+import { createDecoder, decodeResponse } from "../../../../plugins/protocols/openai-chat/response.decode.ts";
 import type { Event } from "../../../../src/translation/events.ts";
+import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { asEvent } from "../../../support/recorded.ts";
 
 /** Returns the calls of a stream with one piece of a call in each chunk, all at one index and without ids. */
@@ -44,7 +45,20 @@ t.test("calls at one index without ids are told apart by their names, and by the
 
 t.test("a server may repeat a call's name with each piece of its arguments", async (t) => {
   const pieces = ["", '{"a":"}', '{","b":', '{"c":1}', "}"].map((text): [string, string] => ["one", text]);
-  t.same(calls(pieces), [["one", '{"a":"}{","b":{"c":1}}']]);
+  const one = ["one", '{"a":"}{","b":{"c":1}}'];
+  t.same(calls(pieces), [one]);
+  t.same(calls([...pieces, ["one", ""], ["one", ""]]), [one], "the last of them may be empty");
+});
+
+t.test("in a whole answer each entry is a call, also without arguments", async (t) => {
+  const tool_calls = ["{}", ""].map((text) => ({
+    index: 0,
+    type: "function",
+    function: { name: "one", arguments: text },
+  }));
+  const text = JSON.stringify({ choices: [{ index: 0, message: { role: "assistant", tool_calls } }] });
+  const events = runAtOnce(decodeResponse(Buffer.from(text), { account: "them", model: "theirs" }));
+  t.equal(events.filter((event) => event.type === "open" && event.kind === "tool_call").length, 2);
 });
 
 t.test("an object ends where its last brace is, however it is cut", async (t) => {
