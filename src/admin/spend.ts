@@ -1,5 +1,5 @@
 import type { LedgerGroup, LedgerSum } from "../store/ledger.ts";
-import { localDays, sumsOfDays } from "../store/ledger-days.ts";
+import { localDays, mostExpensive, sumsOfDays } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
@@ -36,7 +36,7 @@ export async function spend({ stores, config }: AdminGateway, { query }: AdminRe
   // One more than are sent: it shows that there are more.
   const limit = MAX_ROWS + 1;
   const whole = () => ledger.sums({ ...span, by: groups, limit });
-  if (kind === null && own === undefined) return { body: { ...span, by, ...mostExpensive(await whole()) } };
+  if (kind === null && own === undefined) return { body: { ...span, by, ...limitedRows(await whole()) } };
   const zone = config.timezone;
   const localized = [...localDays(span, zone).take(MAX_DAYS + 1)];
   const days = localized.map(({ day }) => day);
@@ -46,21 +46,23 @@ export async function spend({ stores, config }: AdminGateway, { query }: AdminRe
   }
   const ofDays = { ...span, by, zone, days };
   if (own === undefined)
-    return { body: { ...ofDays, ...mostExpensive(await sumsOfDays(ledger, groups, localized, limit)) } };
-  const { sums, series } = dailySpend(await sumsOfDays(ledger, [...groups, "day"], localized, limit), days, own);
-  if (sums.length <= MAX_ROWS) return { body: { ...ofDays, ...mostExpensive(sums), series } };
+    return {
+      body: { ...ofDays, ...limitedRows(await sumsOfDays(ledger, groups, localized, { each: limit, all: limit })) },
+    };
+  const all = limit * days.length;
+  const daily = await sumsOfDays(ledger, [...groups, "day"], localized, { each: limit, all });
+  const { sums, series } = dailySpend(daily, days, own);
+  if (sums.length <= MAX_ROWS) return { body: { ...ofDays, ...limitedRows(sums), series } };
   // Of a day with more groups the cheapest are missing here, so sums over all days and of all groups are queries of their own.
   const total = dailySpend(await sumsOfDays(ledger, ["day"], localized), days, 0);
-  return { body: { ...ofDays, ...mostExpensive(await whole()), series: total.series } };
+  return { body: { ...ofDays, ...limitedRows(await whole()), series: total.series } };
 }
 
 /** Returns the rows of the answer, in their order: only the most expensive if there are more than it may have. */
-function mostExpensive(sums: readonly LedgerSum[]): { rows: object[]; more?: true } {
-  if (sums.length <= MAX_ROWS) return { rows: sums.map(sumFields) };
-  const ranked = sums.toSorted((one, other) => other.cost - one.cost || other.requests - one.requests);
-  const kept = new Set(ranked.slice(0, MAX_ROWS));
-  return { rows: sums.filter((sum) => kept.has(sum)).map(sumFields), more: true };
-}
+const limitedRows = (sums: LedgerSum[]): { rows: object[]; more?: true } => ({
+  rows: mostExpensive(sums, MAX_ROWS).map(sumFields),
+  ...(sums.length > MAX_ROWS && { more: true }),
+});
 
 /**
  * Returns how many groups get a series.

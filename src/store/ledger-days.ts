@@ -19,28 +19,43 @@ export function* localDays({ since, until }: Required<LedgerSpan>, zone: string)
   }
 }
 
+/** How many of the most expensive sums are returned, of each day and in all. */
+interface DaysLimit {
+  readonly each: number;
+  readonly all: number;
+}
+
 /**
  * Returns the sums of consecutive local days, with the day in the group if the query has it. Stored sums are of UTC days: where
  * local days are others, each is a query.
- * @param limit only the most expensive sums, so many for each day on average
  */
 export async function sumsOfDays(
   ledger: Pick<Ledger, "sums">,
   by: LedgerQuery["by"],
   days: readonly LocalDay[],
-  limit?: number,
+  limit?: DaysLimit,
 ): Promise<LedgerSum[]> {
   const [first, last] = [days[0], days.at(-1)];
   if (first && last && by.includes("day") && days.every(isOfUtcDay))
-    return ledger.sums({ since: first.since, until: last.until, by, ...(limit && { limit: limit * days.length }) });
+    return ledger.sums({ since: first.since, until: last.until, by, ...(limit && { limit: limit.all }) });
   const others = by.filter((each) => each !== "day");
   const at = by.indexOf("day");
-  const sums: LedgerSum[] = [];
-  // Without groups, a day without requests has a sum too.
-  for (const { day, since, until } of days)
-    for (const sum of await ledger.sums({ since, until, by: others, ...(limit && { limit }) }))
+  let sums: LedgerSum[] = [];
+  for (const { day, since, until } of days) {
+    // Without groups, a day without requests has a sum too.
+    for (const sum of await ledger.sums({ since, until, by: others, ...(limit && { limit: limit.each }) }))
       if (sum.requests > 0) sums.push({ ...sum, group: sum.group.toSpliced(at, 0, day) });
+    if (limit) sums = mostExpensive(sums, limit.all);
+  }
   return sums;
+}
+
+/** Returns so many of the most expensive sums, in the order of all. */
+export function mostExpensive(sums: LedgerSum[], count: number): LedgerSum[] {
+  if (sums.length <= count) return sums;
+  const ranked = sums.toSorted((one, other) => other.cost - one.cost || other.requests - one.requests);
+  const kept = new Set(ranked.slice(0, count));
+  return sums.filter((sum) => kept.has(sum));
 }
 
 const isOfUtcDay = ({ day, since, until }: LocalDay): boolean => {

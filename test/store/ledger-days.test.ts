@@ -87,4 +87,12 @@ t.test("sums by days of a zone whose days are those of UTC take one query", asyn
     ["a", "2026-11-20"],
   ]);
   t.equal(asked.length, 3);
+  asked.length = 0;
+  for (const zone of ["UTC", "Etc/GMT-2"])
+    t.equal(
+      (await sumsOfDays(ledger, ["model", "day"], [...localDays(span, zone)], { each: 2, all: 1 })).length,
+      1,
+      zone,
+    );
+  t.match(asked, [{ limit: 1 }, { limit: 2 }, { limit: 2 }], "no more is read than the most expensive");
 });
