@@ -33,6 +33,8 @@ export class ObjectAccess {
   private readonly finders = new Map<ObjectMembers, ReferenceFinder>();
   /** Ids that every caller may name, with their providers. */
   private readonly shared = new Map<string, readonly string[]>();
+  /** Names of providers with several credentials. */
+  private readonly withSeveral = new Set<string>();
   readonly requestFiles: RequestFileMarks;
   readonly unfinishedUploads = new UnfinishedUploads();
 
@@ -49,8 +51,10 @@ export class ObjectAccess {
     for (const { objects, vendorObjects } of protocols)
       for (const members of [objects, vendorObjects?.bodyMembers])
         if (members) this.finders.set(members, referenceFinder(members));
-    for (const { name, shared = [] } of providers)
+    for (const { name, credentials, shared = [] } of providers) {
+      if (credentials.length > 1) this.withSeveral.add(name);
       for (const id of shared) this.shared.set(id, [...(this.shared.get(id) ?? []), name]);
+    }
   }
 
   /**
@@ -248,6 +252,18 @@ export class ObjectAccess {
     for (const { id, provider, credential } of objects)
       if (credential !== undefined && this.credentialOf(id, provider) === undefined)
         this.credentials?.recordCredential(`${provider} ${id}`, credential);
+  }
+
+  /** Looks up who made an object for its credential alone, which is only preferred: without the store any is taken. */
+  findCredential(id: string, provider: string): MaybePromise<void> {
+    if (!this.withSeveral.has(provider) || this.credentialOf(id, provider) !== undefined) return;
+    const remember = (rows: readonly OwnedObject[]) => this.rememberCredentials(rows);
+    try {
+      const found = this.owners.find(id);
+      return found instanceof Promise ? found.then(remember).catch(() => {}) : remember(found);
+    } catch {
+      return;
+    }
   }
 
   /** Returns the stored answer with an id, if the caller may use it. */

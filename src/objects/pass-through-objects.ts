@@ -186,7 +186,8 @@ export class PassThroughObjects {
    */
   admit(): MaybePromise<void> {
     const { path, objects, provider, exchange } = this;
-    const address = this.isChecked ? this.admitAddress() : undefined;
+    const lookUp = () => (path?.id === undefined ? undefined : objects.findCredential(path.id, provider));
+    const address = this.isChecked ? this.admitAddress() : lookUp();
     const admitted = both(address, () => {
       exchange.objectCredential = path?.id === undefined ? undefined : objects.credentialOf(path.id, provider);
     });

@@ -313,6 +313,33 @@ ${FILE_KEYS}`;
   for (const id of batches) await ask(`/v1/batches/${id}`);
 });
 
+t.test("with share: all too, the store tells the credential that made an object", async (t) => {
+  let refused = "";
+  let maker = "";
+  const upstream = await httpUpstream(({ method, rawHeaders }, reply) => {
+    const account = new HeaderList(rawHeaders).get("authorization") ?? "";
+    if (method === "POST" && refused === "") refused = account;
+    else if (method === "POST") maker = account;
+    const status = method === "GET" ? (account === maker ? 200 : 404) : account === refused ? 401 : 200;
+    reply.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ id: "batch_1" }));
+  });
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { v: { url: "${upstream.origin}v1", protocol: openai-responses, credential: [sk-account-one-012345, sk-account-two-012345] } }
+models: { both: { targets: [v:m] } }
+paths: { "/v1/batches/*": { pass: v } }
+share: all
+store: { ledger: "sqlite:${t.testdir()}/kept.db" }
+${FILE_KEYS}`;
+  let running = await startGateway(t, yaml);
+  const headers = { authorization: `Bearer ${KEYS.mine}`, "content-type": "application/json" };
+  const make = async () => (await fetch(`${running.url}/v1/batches`, { method: "POST", headers, body: "{}" })).status;
+  t.not(await make(), 200, "the first credential is refused");
+  t.equal(await make(), 200);
+  await running.gateway.stop({ drain: 0 });
+  running = await startGateway(t, yaml);
+  t.equal((await fetch(`${running.url}/v1/batches/batch_1`, { headers })).status, 200);
+});
+
 t.test("an answer to compare caches with is named where it is the key's own, and left out elsewhere", async (t) => {
   const { a, b, ask, url } = await pair(t);
   const made = await ask("mine", PATHS.responses, { model: "only-b", input: "x" });
