@@ -182,7 +182,8 @@ counts every five seconds and when it ends, so a sum never falls while the gatew
 seconds.
 
 - An exchange counts once, when it has ended. A request that is refused before it becomes an exchange (an unknown path, a malformed head,
-  overload) counts in \`gateway_refused_total\` and is in the log. A request that is only explained (\`gateway-explain: dry-run\`) does not count.
+  overload) counts in \`gateway_refused_total\` and, of a flood the first thousand a minute, is in the log. A request that is only explained
+  (\`gateway-explain: dry-run\`) does not count.
 - Exchanges of a chain without \`usage\`, such as \`GET /v1/models\`, count in \`gateway_requests_total\`, and have no row in the ledger.
 - Tokens and money are those of the ledger.
 - Counters start at 0 with each process. Those of refusals, limits, clients that disconnected, stores, plugins and alerts start at once, for each
