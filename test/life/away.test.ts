@@ -7,9 +7,6 @@ import { chat, freshStores, type SharedStores, sharedServers, vendor, yaml } fro
 import { startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 
-/** Milliseconds, on a busy machine: its tests wait for timeouts of the stores, one after another. */
-t.setTimeout(240_000);
-
 // What docs/several-gateways.md says of PostgreSQL and Redis being unavailable, each by itself and both.
 
 const TOKEN = "token-of-an-admin-0123456789";

@@ -117,7 +117,6 @@ async function interrupt(running: Running, number: number): Promise<string | und
   return whole && client.read(JSON.parse(text)).text.includes("hello") ? undefined : wrong("not whole");
 }
 
-t.setTimeout(300_000);
 t.test("a request that is broken off at any moment ends whole or with an error, once, and keeps nothing", async (t) => {
   const port = await slowProvider(t);
   const url = (protocol: string) => `http://127.0.0.1:${port}/${protocol === "gemini" ? "v1beta" : "v1"}`;

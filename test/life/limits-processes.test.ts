@@ -8,8 +8,6 @@ import { startProcess } from "../support/process.ts";
 import { ROOT } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
-t.setTimeout(120_000);
-
 t.test("a gateway that was killed remembers its spending, and has no reservations of dead processes", async (t) => {
   const upstream = await provider(t);
   const file = yaml(upstream.origin, "$0.10");

@@ -9,7 +9,6 @@ import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
-t.setTimeout(180_000);
 const servers = await sharedServers(t);
 
 /** Starts a gateway again that was killed, with its own folder. */

@@ -6,8 +6,6 @@ import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { startRedis } from "../support/redis.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
-t.setTimeout(120_000);
-
 /** Starts a provider of which some answers were made by a model without a price. */
 async function provider(t: Test) {
   const upstream = await httpUpstream(({ body }, reply) => {

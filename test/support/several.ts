@@ -18,7 +18,7 @@ export const FILES = "GATEWAY_TEST_FILES";
 export const TAKEN = "GATEWAY_TEST_TAKEN";
 
 /** Milliseconds for one test file; same as in .taprc. */
-export const MAX_FILE_TIME = Number(process.env["TAP_TIMEOUT"] ?? 120) * 1000;
+export const MAX_FILE_TIME = Number(process.env["TAP_TIMEOUT"] ?? 300) * 1000;
 
 /** Further milliseconds before a process that has not reported a late file itself is killed. */
 export const GRACE = 5000;
