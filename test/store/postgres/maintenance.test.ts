@@ -79,7 +79,7 @@ if (server) {
         if (version === "an older")
           await server.ask(
             url,
-            "drop table key_group; drop index usage_holder_digests; alter table usage_holder add constraint usage_holder_group_path_tags_key unique (group_path, tags); delete from migration where number > 10",
+            "alter table object drop column credential; drop table key_group; drop index usage_holder_digests; alter table usage_holder add constraint usage_holder_group_path_tags_key unique (group_path, tags); delete from migration where number > 10",
           );
         run(commands.shift());
         await migrate();
