@@ -4,7 +4,13 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { canLimitDescriptors, leaveDescriptors, openConnections, openFiles } from "../support/descriptors.ts";
+import {
+  canLimitDescriptors,
+  leaveDescriptors,
+  openConnections,
+  openFiles,
+  settledDescriptors,
+} from "../support/descriptors.ts";
 import { asking } from "../support/gateway.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { each } from "../support/raw.ts";
@@ -182,8 +188,10 @@ t.test(
     };
     // The ledger's thread, which would end without descriptors, opens the store after the process.
     await until(() => [one, other].every((pid) => openFiles(pid, "/gateway.db-wal") === 2), "both ledgers");
+    await settledDescriptors(one);
     leaveDescriptors(one, 0);
     t.same(new Set((await round()).map(({ status }) => status)), new Set([200]), "the other one serves");
+    await settledDescriptors(other);
     leaveDescriptors(other, 0);
     t.same(new Set((await round()).map(({ status }) => status)), new Set([0]), "they are closed");
     for (const pid of [one, other]) leaveDescriptors(pid, "enough");

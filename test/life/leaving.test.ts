@@ -5,6 +5,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { deafPort } from "../support/deaf-port.ts";
+import { settledDescriptors } from "../support/descriptors.ts";
 import { listen } from "../support/listen.ts";
 import { startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
@@ -206,11 +207,7 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload }, "/pass/passed-stream/
     // Nobody on the other side hears of these: what tells is the gateway's own list of what it has open.
     const open = () => readdirSync(`/proc/${gateway.child.pid}/fd`).length;
     // The thread of the ledger starts with the first row.
-    let before = open();
-    for (let steady = 0; steady < 20; steady++) {
-      await after(50);
-      if (open() !== before) [before, steady] = [open(), 0];
-    }
+    const before = await settledDescriptors(gateway.child.pid as number);
     for (let nth = 0; nth < COUNT; nth++) {
       const client = dial(port);
       client.socket.write(chat({ name: "connecting", lane: 0 }));

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 
 /** The soft limit that a process gets back. */
 const USUAL = 1024;
@@ -24,6 +25,22 @@ function limitFor(pid: number, free: number): number {
   let limit = 0;
   for (let unused = 0; unused <= free; limit++) if (!used.has(limit)) unused++;
   return limit - 1;
+}
+
+/** Looks at the descriptors of a process, and milliseconds between them. */
+const LOOKS = 20;
+const LOOK_INTERVAL = 50;
+
+/** Waits until the number of a process's descriptors has not changed for a second, and returns it (Linux). */
+export async function settledDescriptors(pid: number): Promise<number> {
+  const count = () => readdirSync(`/proc/${pid}/fd`).length;
+  let settled = count();
+  for (let looks = 0; looks < LOOKS; looks++) {
+    await sleep(LOOK_INTERVAL);
+    const now = count();
+    if (now !== settled) [settled, looks] = [now, 0];
+  }
+  return settled;
 }
 
 /** Returns how many descriptors of files whose path ends so a process has (Linux). */
