@@ -356,7 +356,8 @@ export class Generation {
     // Browsers get a page at the same URL: a cache must not mix the two.
     response.appendHeader("vary", "accept");
     const lines = ["x-request-id", id, "cache-control", "no-store"];
-    sendOwnJson(response, { status: 200, lines, body: Buffer.from(body) });
+    // The rest of a request that should have had no body is not read.
+    sendOwnJson(response, { status: 200, lines, body: Buffer.from(body), lingers: false });
   }
 
   /**
