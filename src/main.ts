@@ -149,6 +149,10 @@ async function main(argv: readonly string[]): Promise<number> {
   return process.exit(code);
 }
 
+// Short buffers share memory of this size, which any of them keeps alive. With Node's 64 KiB, 500 clients that stop reading took a
+// hundred megabytes more.
+Buffer.poolSize = 8 * 1024;
+
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (thrown) {
