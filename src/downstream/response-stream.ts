@@ -66,8 +66,8 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   /** Runs while a stream is read on for its usage alone. */
   private briefly: NodeJS.Timeout | undefined;
   private over = false;
-  /** The upstream's last frame. */
-  private last: Frame | undefined;
+  /** The upstream's last two frames, or one, of the last read that completed any. */
+  private lastFrames: readonly Frame[] = [];
   /** The last frame that went to the client. */
   private lastWritten: Frame | undefined;
   /** The upstream's first frame that reports an error, where frames pass untranslated. */
@@ -112,7 +112,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
 
   end(): void {
     const frames = this.takeRest();
-    this.last = frames[0] ?? this.last;
+    if (frames.length > 0) this.lastFrames = frames;
     this.finish(frames);
   }
 
@@ -135,6 +135,11 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     const kind = this.splitter instanceof ArraySplitter ? "element" : "event";
     // Its lines have not been read: it may have a comment.
     return rest ? this.redactFrames([new Frame(kind, rest, 0, kind === "event")], rest) : [];
+  }
+
+  /** The upstream's last frame. */
+  private get last(): Frame | undefined {
+    return this.lastFrames.at(-1);
   }
 
   /** Whether events have reported an error, in which the response ends. An array is complete with its error. */
@@ -225,7 +230,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     if (bufferedBytes !== this.bufferedBytes) this.upstream.head.reserve?.(bufferedBytes - this.bufferedBytes);
     this.bufferedBytes = bufferedBytes;
     if (frames.length === 0) return [];
-    this.last = frames.at(-1);
+    this.lastFrames = frames.length > 2 ? frames.slice(-2) : frames;
     if (!this.stageKeepsState) {
       this.state.first ??= frames[0] && inOwnMemory(frames[0].bytes);
       this.state.last = this.last;
@@ -341,6 +346,9 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   /** The client is slower than the upstream: pauses the upstream until the client has caught up, or gives up. */
   private pauseUpstream(): void {
     if (this.endWait || this.over) return;
+    // It may take minutes: of what was read, only the frames that are inspected when the client leaves stay in memory.
+    for (const frame of this.lastFrames) frame.detach();
+    this.lastWritten?.detach();
     this.endWait = this.writer.awaitDrain(
       () => {
         this.endWait = undefined;

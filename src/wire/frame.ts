@@ -1,5 +1,6 @@
 import { CLOSE_ARRAY, COLON, COMMA, CR, findByte, LF, OPEN_ARRAY, SPACE } from "./grammar.ts";
 import { containsWord, mayContain } from "./may-contain.ts";
+import { inOwnMemory } from "./own-memory.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
 import { parseJson } from "./values.ts";
 
@@ -25,15 +26,25 @@ export class Frame {
   private fields: { event: string | undefined; text: string | undefined } | undefined;
 
   /**
+   * @param current its bytes
    * @param bomLength number of bytes before the first field that do not belong to it: a stream's byte order mark
    * @param hasComment whether a line of an event is a comment
    */
   constructor(
     readonly kind: FrameKind,
-    readonly bytes: Buffer,
+    private current: Buffer,
     private readonly bomLength = 0,
     readonly hasComment = false,
   ) {}
+
+  get bytes(): Buffer {
+    return this.current;
+  }
+
+  /** Moves its bytes into memory of their own: a frame that is kept for long keeps alive the whole read that it is a part of. */
+  detach(): void {
+    this.current = inOwnMemory(this.current);
+  }
 
   /** The event's name; undefined when it has none (SSE reads that as `message`). */
   get event(): string | undefined {

@@ -381,6 +381,24 @@ t.test("a slow client pauses the upstream until it has caught up", async (t) => 
   t.same(seen.settled, ["done"]);
 });
 
+t.test("while a client reads nothing, frames that are kept keep no other part of what was read", async (t) => {
+  const seen: Frame[] = [];
+  const { flow, output } = flowing([(each) => void seen.push(each)]);
+  const texts = ["1", "2".repeat(2000), "3", "4"];
+  const chunk = Buffer.concat(texts.map(event));
+  flow.chunk(chunk);
+  const kept = () => seen.slice(-2).map(({ bytes }) => bytes.buffer.byteLength);
+  t.same(kept(), [chunk.buffer.byteLength, chunk.buffer.byteLength]);
+  output.full = true;
+  flow.chunk(chunk);
+  t.same(kept(), [9, 9]);
+  t.same(
+    seen.map(({ text }) => text),
+    [...texts, ...texts],
+  );
+  flow.end();
+});
+
 t.test("a client that reads nothing is disconnected", async (t) => {
   const { flow, output, seen } = flowing();
   output.full = true;

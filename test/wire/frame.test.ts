@@ -111,3 +111,14 @@ t.test("an edited frame returns its new content", async (t) => {
   const edited = frame.edited([{ start, end, bytes: Buffer.from("[2]") }]);
   t.same([edited.event, edited.json()], ["e", { a: [2] }]);
 });
+
+t.test("a frame that is detached reads as before, and keeps only its own bytes", async (t) => {
+  const chunk = Buffer.concat([Buffer.from('event: a\ndata: {"b":1}\n\n'), Buffer.alloc(1000, "x")]);
+  const frame = new Frame("event", chunk.subarray(0, 27));
+  const before = Buffer.from(frame.bytes);
+  frame.detach();
+  t.same(frame.bytes, before);
+  t.equal(frame.bytes.buffer.byteLength, before.length);
+  t.equal(frame.event, "a");
+  t.same(frame.json(), { b: 1 });
+});
