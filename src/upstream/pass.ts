@@ -112,6 +112,8 @@ export class PassThroughRequest implements ActiveResponse {
   private unframed: IncomingMessage | undefined;
   /** The request's body, each piece of which has been inspected; undefined: the request has none. */
   readonly body: InspectedBody | undefined;
+  /** Names of headers that the gateway has set for every response: those of CORS. */
+  private readonly ownHeaders: readonly string[];
   /** The options of the running `web()` call. */
   private options: { selfHandleResponse?: boolean } = {};
 
@@ -123,6 +125,7 @@ export class PassThroughRequest implements ActiveResponse {
     private readonly observer: PassObserver,
     private readonly send: (pass: PassThroughRequest) => void,
   ) {
+    this.ownHeaders = response.getHeaderNames();
     if (hasBody(request))
       this.body = new InspectedBody({
         onPiece: (bytes, onAccepted) => this.inspect(() => observer.onRequestBody(bytes), onAccepted),
@@ -422,7 +425,7 @@ export class PassThroughRequest implements ActiveResponse {
     this.body?.destroy();
     if (response.headersSent) abortResponse(response);
     // The library had already begun to set the provider's headers.
-    else for (const name of response.getHeaderNames()) response.removeHeader(name);
+    else for (const name of response.getHeaderNames()) if (!this.ownHeaders.includes(name)) response.removeHeader(name);
     this.stopTimers();
     this.end.reject(error);
   }

@@ -191,6 +191,33 @@ paths: { /v1/files/*: { pass: up } }
   t.equal((await closed.chat(PAGE)).headers.get("access-control-allow-origin"), null);
 });
 
+t.test("a page can read why a passthrough request has failed", async (t) => {
+  const upstream = await httpUpstream((_, reply) => reply.writeHead(302, { location: "/elsewhere" }).end());
+  t.teardown(() => upstream.close());
+  const { ask } = await started(
+    t,
+    `cors: { origins: [${PAGE}] }\n`,
+    `providers:
+  gone: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] }
+  moved: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] }
+models: { echo: { targets: [gone:x] } }
+paths: { /v1/gone/*: { pass: gone, open: true }, /v1/moved/*: { pass: moved, open: true } }
+`,
+  );
+  for (const [path, code] of [
+    ["/v1/gone/x", "upstream_unreachable"],
+    ["/v1/moved/x", "upstream_redirect"],
+  ] as const) {
+    const answer = await ask(path, { headers: { ...asking(), origin: PAGE } });
+    const { status, headers } = answer;
+    t.equal(status, 502);
+    t.equal(headers.get("access-control-allow-origin"), PAGE);
+    t.equal(headers.get("access-control-expose-headers"), "*");
+    t.equal(headers.get("vary"), "origin");
+    t.match(await answer.json(), { error: { code } });
+  }
+});
+
 t.test("an origin with a path, or an invalid one, is a mistake in the file", async (t) => {
   for (const cors of [
     "{ origins: [https://app.example.com/] }",
