@@ -26,9 +26,9 @@ export class ServerRequest extends IncomingMessage {
   private bufferedChunks: (Buffer | null)[] | undefined;
   private bufferedBytes = 0;
 
-  /** Buffers the body, without the cost of a stream, until a reader is attached. */
+  /** Buffers the body, without the cost of a stream, until a reader is attached. One that has arrived is in the stream. */
   hold(): void {
-    this.bufferedChunks ??= [];
+    if (!this.complete) this.bufferedChunks ??= [];
   }
 
   /**

@@ -87,6 +87,18 @@ t.test("pipelined requests are answered in order", async (t) => {
   t.ok(client.text.indexOf("data: [DONE]") < client.text.indexOf("HTTP/1.1 404"));
 });
 
+t.test("a pipelined request whose chunked body has no bytes is refused at its turn, as an empty one", async (t) => {
+  const { port } = await startGateway(t, MODELS);
+  const empty = `${requestText("POST /v1/chat/completions", [...JSON_BODY, "transfer-encoding: chunked"])}0\r\n\r\n`;
+  const client = talk(t, port, chat(STREAM) + empty + chat());
+  await until(() => client.text.includes('"object":"chat.completion"'), "the last answer");
+  t.same(
+    client.text.match(/HTTP\/1\.1 \d+/g)?.map((line) => line.slice(9)),
+    ["200", "400", "200"],
+  );
+  t.match(client.text, "The request body is empty");
+});
+
 t.test("a client that expects 100 Continue receives it once its key was accepted", async (t) => {
   const { port } = await startGateway(t, MODELS);
   const waiting = ["content-type: application/json", `content-length: ${BODY.length}`, "expect: 100-continue"];
