@@ -38,7 +38,7 @@ export function readCoding(header: string | undefined): Coding | undefined {
 interface DecoderOutput {
   piece(bytes: Buffer): void;
   end(): void;
-  /** Reports that the compressed bytes are corrupt or truncated. */
+  /** Reports that the compressed bytes are corrupt or truncated, or that something follows them. */
   error(cause: Error): void;
 }
 
@@ -87,17 +87,23 @@ function wrapStream(
   stream: ReturnType<typeof createGunzip | typeof createZstdDecompress>,
   output: DecoderOutput,
 ): BodyDecoder {
+  let received = 0;
   stream.on("data", (bytes: Buffer) => output.piece(bytes));
   stream.on("end", () => {
     detach(stream);
-    output.end();
+    // Node ends it early then, and would leave the rest, of any size, unread and unlimited.
+    if (stream.bytesWritten < received) output.error(new Error("Something follows the end of the compressed data."));
+    else output.end();
   });
   stream.on("error", (error) => {
     detach(stream);
     output.error(error);
   });
   return {
-    write: (chunk) => void stream.write(chunk),
+    write(chunk) {
+      received += chunk.length;
+      stream.write(chunk);
+    },
     end: () => void stream.end(),
     consumed: () => stream.bytesWritten,
     destroy: () => void detach(stream).destroy(),

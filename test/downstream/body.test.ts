@@ -163,6 +163,9 @@ t.test("refuses unknown, several and invalid encodings", async (t) => {
     t.equal(error.code, "bad_request");
     t.match(error.message, /not valid gzip/);
   }
+  const followed = Buffer.concat([brotliCompressSync(CHAT), Buffer.from("more")]);
+  const error = await refused(followed, { headers: ["content-encoding: br"] });
+  t.match(error.message, /not valid br/, "no reader may take more of it than another one");
 });
 
 t.test("a decompression bomb is refused before it is decompressed", async (t) => {

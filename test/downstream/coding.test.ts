@@ -44,6 +44,7 @@ t.test("decodes each coding, chunk by chunk, deflate also without its zlib heade
     t.equal(await decode(coding, [Buffer.alloc(0), ...chunks]), text, coding);
     await t.rejects(decode(coding, [bytes.subarray(0, -3)]), `${coding} that ends early`);
     await t.rejects(decode(coding, [Buffer.from("\x0bno such thing")]), `${coding} with invalid data`);
+    await t.rejects(decode(coding, [bytes, Buffer.from("more")]), `${coding} with something behind it`);
   }
   t.equal(await decode("deflate", []), "");
 });
