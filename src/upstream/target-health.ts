@@ -159,9 +159,11 @@ export class TargetHealth {
       this.failures = 0;
       this.window.clear();
     }
-    this.openFor = Math.min(time, longest);
+    const openFor = Math.min(time, longest);
+    // With the same time another process only probes too: all open periods end together, and a probe here still counts.
+    if (openFor !== this.openFor) this.endProbe();
+    this.openFor = openFor;
     this.openUntil = this.clock() + Math.min(remaining, longest);
-    this.endProbe();
   }
 
   /** Makes the next request the probe, without waiting for the end of the open period. */
