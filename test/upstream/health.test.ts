@@ -317,38 +317,41 @@ t.test("what one process observes of targets and credentials another one learns,
   t.ok(one.health.isUsable(here), "an unknown name changes nothing");
 });
 
-t.test("two processes that begin to test a target at the same moment both learn from a test that succeeds", async (t) => {
-  for (const first of [0, 1]) {
-    const watches = [watched(), watched()];
-    const healths = watches.map(({ health }) => health);
-    const targets = healths.map(() => targetOf("a"));
-    /** What the processes have sent each other, and has not arrived yet. */
-    const sent: (() => void)[] = [];
-    for (const [i, health] of healths.entries())
-      health.share([targets[i] as Target], (news) => sent.push(() => healths[1 - i]?.applyRemote(news)));
-    const deliver = () => {
-      for (const arrive of sent.splice(0)) arrive();
-    };
-    watches[0]?.fail(targets[0] as Target);
-    deliver();
-    for (const { watch } of watches) watch.now += 30_100;
-    const probes = targets.map((target) => new Attempt({ target, ...start }));
-    for (const [i, probe] of probes.entries()) healths[i]?.recordStart(probe);
-    deliver();
-    t.same(
-      healths.map((health, i) => health.isUsable(targets[i] as Target)),
-      [false, false],
-      "one request of each tests it",
-    );
-    healths[first]?.recordResponse(probes[first] as Attempt, 200);
-    healths[first]?.recordEnd(probes[first] as Attempt, "whole");
-    deliver();
-    t.same(
-      healths.map((health, i) => health.isUsable(targets[i] as Target)),
-      [true, true],
-    );
-  }
-});
+t.test(
+  "two processes that begin to test a target at the same moment both learn from a test that succeeds",
+  async (t) => {
+    for (const first of [0, 1]) {
+      const watches = [watched(), watched()];
+      const healths = watches.map(({ health }) => health);
+      const targets = healths.map(() => targetOf("a"));
+      /** What the processes have sent each other, and has not arrived yet. */
+      const sent: (() => void)[] = [];
+      for (const [i, health] of healths.entries())
+        health.share([targets[i] as Target], (news) => sent.push(() => healths[1 - i]?.applyRemote(news)));
+      const deliver = () => {
+        for (const arrive of sent.splice(0)) arrive();
+      };
+      watches[0]?.fail(targets[0] as Target);
+      deliver();
+      for (const { watch } of watches) watch.now += 30_100;
+      const probes = targets.map((target) => new Attempt({ target, ...start }));
+      for (const [i, probe] of probes.entries()) healths[i]?.recordStart(probe);
+      deliver();
+      t.same(
+        healths.map((health, i) => health.isUsable(targets[i] as Target)),
+        [false, false],
+        "one request of each tests it",
+      );
+      healths[first]?.recordResponse(probes[first] as Attempt, 200);
+      healths[first]?.recordEnd(probes[first] as Attempt, "whole");
+      deliver();
+      t.same(
+        healths.map((health, i) => health.isUsable(targets[i] as Target)),
+        [true, true],
+      );
+    }
+  },
+);
 
 t.test("the status shows the health of a target and its credentials", async (t) => {
   const { health, ask, fail, watch } = watched();
