@@ -16,10 +16,10 @@ import { isClosedByPeer } from "./http1/connection.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
 import { METHODS_WITH_BODY } from "./http1/request-head.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
+import { deferWriteErrors } from "./http1/write-errors.ts";
 import { InspectedBody } from "./inspected-body.ts";
 import { forwarderOf, readErrorBody, readRewritableBody } from "./pass-bodies.ts";
 import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
-import { deferWriteErrors } from "./write-errors.ts";
 
 /** Milliseconds for which the rest of a request is read and discarded when it was answered before its end. */
 const LINGER = 2000;

@@ -107,3 +107,18 @@ t.test("an early response is accepted although the body was not read to its end"
   t.equal((await whole(answer)).body.toString(), "much");
   t.ok(body.destroyed);
 });
+
+t.test("an early response is accepted although its provider reads nothing more and closes", async (t) => {
+  const { upstream, proxy } = await proxied(t, (socket) => {
+    socket.pause();
+    // What has not been read makes the close a reset.
+    socket.write("HTTP/1.1 413 x\r\ncontent-length: 4\r\nconnection: close\r\n\r\nmuch", () => socket.destroy());
+  });
+  for (let nth = 0; nth < 10; nth++) {
+    // In a later turn each, as it comes from a client's own connection.
+    const body = new Readable({ read: () => void setImmediate(() => body.push(Buffer.alloc(1 << 16))) });
+    const answer = await proxy.send(outgoing(upstream.origin, { body }), client());
+    t.equal(answer.status, 413);
+    t.equal((await whole(answer)).body.toString(), "much");
+  }
+});

@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { BodyWriter, type BodyWriterListener } from "./body-writer.ts";
 import type { HttpRequest } from "./http-request.ts";
 import { type Addressing, requestHead } from "./request-head.ts";
+import { deferWriteErrors } from "./write-errors.ts";
 
 /** Bytes up to which a body is copied after its head, so that both are written as one buffer. */
 const JOIN_LIMIT = 64 * 1024;
@@ -52,6 +53,7 @@ export class RequestWriter {
 
   private writeStream(request: HttpRequest, body: Readable, length: number | undefined): void {
     const head = requestHead(request, this.addressing, length ?? "chunked");
+    deferWriteErrors(this.socket);
     this.stream = new BodyWriter(this.socket, head, body, length, {
       onBodySent: () => this.listener.onBodySent(),
       onBodyEnd: () => {
@@ -69,6 +71,7 @@ export class RequestWriter {
       this.socket.write(joinHeadAndBody(head, body, length));
       return;
     }
+    deferWriteErrors(this.socket);
     this.socket.cork();
     this.socket.write(Buffer.from(head, "latin1"));
     this.fillWindow(body as readonly Buffer[]);

@@ -67,6 +67,28 @@ t.test("over TLS: responses of every size, paused and resumed, on a kept connect
   t.equal(connections, 1);
 });
 
+t.test("over TLS: a provider that reads a part of a large request, answers and closes is heard", async (t) => {
+  setDefaultCACertificates([certificate]);
+  const { origin } = await secured(t, (socket) => {
+    socket
+      .on("error", () => {})
+      .once("data", () => {
+        socket.pause();
+        // What has not been read makes the close a reset.
+        socket.write("HTTP/1.1 413 x\r\ncontent-length: 4\r\nconnection: close\r\n\r\nmuch", () => socket.destroy());
+      });
+  });
+  const pools = new Pools({ environment: {} });
+  t.teardown(() => void closePools(pools));
+  const proxy = new UpstreamProxy(pools);
+  const body = Array.from({ length: 200 }, () => Buffer.alloc(1 << 16));
+  for (let nth = 0; nth < 12; nth++) {
+    // On a new connection, or on one that was ready.
+    const answer = await proxy.send(outgoing(origin, { body, warm: 60_000 }), client());
+    t.same([answer.status, (await whole(answer)).body.toString()], [413, "much"]);
+  }
+});
+
 t.test("a certificate without a trusted authority is refused, whatever the environment says", async (t) => {
   setDefaultCACertificates([]);
   const { origin } = await secured(t, (socket) => socket.destroy());

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import t from "tap";
-import { deferWriteErrors } from "../../src/upstream/write-errors.ts";
-import { listen } from "../support/listen.ts";
+import { deferWriteErrors } from "../../../src/upstream/http1/write-errors.ts";
+import { listen } from "../../support/listen.ts";
 
 t.test("what a peer has sent before it closed is read before a failed write closes the socket", async (t) => {
   const server = createServer();
