@@ -185,9 +185,10 @@ class ContentsReader {
       if (role === "assistant" && last?.role === role) this.readParts(content, calls, last.parts);
       else turns.push({ role, at: content.ownPath, parts: this.readParts(content, calls) });
     }
+    const placed = turns.flatMap(splitByRole);
     const last = contents.at(-1);
-    if (last && turns.at(-1)?.role === "assistant") request.uses.push({ feature: "prefill", path: last.ownPath });
-    return turns;
+    if (last && placed.at(-1)?.role === "assistant") request.uses.push({ feature: "prefill", path: last.ownPath });
+    return placed;
   }
 
   /** Decodes the parts of a content. @param turnParts the preceding parts of the same turn */
@@ -247,6 +248,27 @@ class ContentsReader {
     part.declareUnread("other", UNREAD_FEATURES);
     return { kind: "reasoning", at: part.ownPath, ...dropUndefined({ text, opaque }) };
   }
+}
+
+/** Whose parts of these kinds are. The vendor does not mind their content's role, and some clients name the other. [S: Bifrost] */
+const ROLES_BY_KIND: Readonly<Partial<Record<Part["kind"], Turn["role"]>>> = {
+  reasoning: "assistant",
+  tool_call: "assistant",
+  tool_result: "user",
+};
+
+/** Splits a turn that has parts of the other role: other protocols have no place for these in it. */
+function splitByRole(turn: Turn): Turn[] {
+  const roleOf = ({ kind }: Part) => ROLES_BY_KIND[kind] ?? turn.role;
+  if (turn.parts.every((part) => roleOf(part) === turn.role)) return [turn];
+  const turns: Turn[] = [];
+  for (const part of turn.parts) {
+    const role = roleOf(part);
+    const last = turns.at(-1);
+    if (last?.role === role) last.parts.push(part);
+    else turns.push({ ...turn, role, parts: [part] });
+  }
+  return turns;
 }
 
 /** Removes `on`: the state is now on the part that `on` names. */

@@ -155,6 +155,39 @@ t.test("results of functions may have the roles user, function or tool, or none"
   );
 });
 
+t.test("a call is the model's and a result the user's, whatever the role of their content", async (t) => {
+  const call = { functionCall: { name: "f", args: {} } };
+  const result = { functionResponse: { name: "f", response: { output: "4" } } };
+  const kinds = (contents: unknown): unknown =>
+    read({ contents }).turns.map(({ role, parts }) => [role, ...parts.map(({ kind }) => kind)]);
+  const inModel = [
+    { role: "user", parts: [{ text: "Hi" }] },
+    { role: "model", parts: [call] },
+    { role: "model", parts: [result, { text: "Four." }] },
+    { role: "user", parts: [{ text: "Thanks." }] },
+  ];
+  t.same(kinds(inModel), [
+    ["user", "text"],
+    ["assistant", "tool_call"],
+    ["user", "tool_result"],
+    ["assistant", "text"],
+    ["user", "text"],
+  ]);
+  const inUser = [
+    { role: "user", parts: [{ text: "Hi" }, { text: "Hm", thought: true }, call, result, { text: "Go." }] },
+  ];
+  t.same(kinds(inUser), [
+    ["user", "text"],
+    ["assistant", "reasoning", "tool_call"],
+    ["user", "tool_result", "text"],
+  ]);
+  t.notOk(
+    usesOf({ contents: inModel.slice(0, 2).concat({ role: "model", parts: [result] }) })
+      .join()
+      .match("prefill"),
+  );
+});
+
 t.test("a result is the content of output, of error, or the whole object", async (t) => {
   const result = (response: unknown, more = {}) =>
     read({
