@@ -263,6 +263,8 @@ const responses: Judge = (body, task) => {
         court.need(own.includes(String(part["type"])), place, `a ${part["type"]} of ${item["role"]}`);
         webAddress(court, part["image_url"], place, /^data:[\w.+-]+\/[\w.+-]+;base64,/);
         webAddress(court, part["file_url"], place);
+        const isNamed = part["filename"] !== undefined && part["file_data"] === undefined;
+        court.need(!isNamed, place, "only one of: 'file_id' or 'filename'");
       }
     const id = String(item["call_id"]);
     if (type.endsWith("_call")) {

@@ -252,7 +252,9 @@ function mediaPart(block: Fields, media: "image" | "file"): Media | Foreign {
   const source = block.object("source") ?? block.refuse("source", "must be an object.");
   const decodedSource = mediaSource(block, source, media);
   if (!decodedSource) return foreignPart(block);
-  const mime = source.text("media_type");
+  // Documents that the vendor fetches are PDFs, wherever they are. [S: URLPDFSource]
+  const mime =
+    source.text("media_type") ?? (media === "file" && "url" in decodedSource ? "application/pdf" : undefined);
   return {
     kind: "media",
     at: block.ownPath,

@@ -371,9 +371,12 @@ function fetchableUrl(part: Media, url: string, context: EncodeContext): string 
 }
 
 function fileSource(part: Media, context: EncodeContext): JsonObject {
-  const { source, filename } = part;
-  if ("id" in source) return { filename, file_id: fileId(part, source, context) };
-  if ("url" in source) return { filename, file_url: fetchableUrl(part, source.url, context) };
+  const { source, filename, at } = part;
+  // "Mutually exclusive parameters […] Ensure you are only providing one of: 'file_id' or 'filename'", also beside a URL. [D]
+  if (filename !== undefined && ("id" in source || "url" in source))
+    context.change(at, "a file by its id or URL is sent without its name");
+  if ("id" in source) return { file_id: fileId(part, source, context) };
+  if ("url" in source) return { file_url: fetchableUrl(part, source.url, context) };
   const isText = "text" in source;
   const base64 = isText ? Buffer.from(source.text).toString("base64") : source.base64;
   const mime = part.mime ?? (isText ? "text/plain" : undefined);

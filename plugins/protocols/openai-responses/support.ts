@@ -44,7 +44,7 @@ export const support: SupportTable = {
   image_base64: "mapped",
   image_url: "mapped",
   file_base64: "mapped",
-  file_url: "mapped",
+  file_url: ["mapped", "without the file's name, declared"],
   file_text: ["mapped", "as a file of plain text"],
   file_id: ["mapped", "an id of this vendor's; others are refused"],
   audio: ["mapped", "wav and mp3; other formats are refused"],

@@ -191,6 +191,9 @@ t.test("images and documents are read in every form", async (t) => {
   t.match(parts({ type: "image", source: { type: "url", url: "https://a/b.png" } }), [
     { source: { url: "https://a/b.png" } },
   ]);
+  t.match(parts({ type: "document", source: { type: "url", url: "https://a/paper" } }), [
+    { media: "file", mime: "application/pdf", source: { url: "https://a/paper" } },
+  ]);
   t.match(parts({ type: "document", title: "T", source: { type: "file", file_id: "file_1" } }), [
     { media: "file", filename: "T", source: { id: "file_1", protocol: NAME } },
   ]);

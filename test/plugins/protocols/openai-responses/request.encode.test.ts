@@ -589,6 +589,25 @@ t.test("files have a name beside their bytes", async (t) => {
   ]);
 });
 
+t.test("a file by its URL or id has no name, with a notice: the vendor refuses both together", async (t) => {
+  const files = [
+    media("file", { url: "https://a.example/c.pdf" }, { filename: "c.pdf" }),
+    media("file", { id: "file-1", protocol: "openai-chat" }, { filename: "d.pdf" }),
+  ];
+  const { body, losses } = written(plain({ turns: [{ role: "user", parts: files, at: "m" }] }));
+  t.same(body["input"], [
+    {
+      type: "message",
+      role: "user",
+      content: [
+        { type: "input_file", file_url: "https://a.example/c.pdf" },
+        { type: "input_file", file_id: "file-1" },
+      ],
+    },
+  ]);
+  t.match(losses.notices, [/is sent without its name$/]);
+});
+
 t.test("a text file is text where the model is not OpenAI's: most other servers refuse files", async (t) => {
   const [text, pdf] = [
     media("file", { base64: "U8O8w58=" }, { mime: "text/plain", filename: "a.txt" }),
