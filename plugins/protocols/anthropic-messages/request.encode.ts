@@ -24,7 +24,13 @@ import {
   writeSettings,
 } from "model-gateway/protocol";
 import { choicePath, fitToolName, forcesToolCall, TOOL_CHOICE_SETTINGS } from "./support.choice.ts";
-import { describeAlternatives, enforceableSchema, fitMembers, whyUnenforceable } from "./support.schema.ts";
+import {
+  describeAlternatives,
+  EnforcedSchemas,
+  enforceableSchema,
+  fitMembers,
+  whyUnenforceable,
+} from "./support.schema.ts";
 import { isThinking, NO_THINKING_BLOCK, needsThinking, thinkingCodec } from "./support.thinking.ts";
 import { answerSettings, cacheControl, promptSettings } from "./support.ts";
 import { ANTHROPIC_MESSAGES, CLAUDE, COUNT_TOKENS, MESSAGES, opaqueData } from "./wire.ts";
@@ -443,8 +449,10 @@ function fileSource({ at, mime }: Media, base64: string, context: EncodeContext)
 
 /** Encodes `tools`; undefined when there are none. */
 function toolsOf(conversation: Conversation, context: EncodeContext, marks: CacheMarks): JsonObject[] | undefined {
+  const { schema, kind } = conversation.format ?? {};
+  const enforced = new EnforcedSchemas(kind === "schema" ? schema : undefined);
   const tools = allowedTools(conversation, context).flatMap((tool): JsonObject[] => {
-    const json = toolOf(tool, context);
+    const json = toolOf(tool, context, enforced);
     if (!json) return [];
     marks.mark(json, tool);
     return [json];
@@ -465,10 +473,10 @@ function allowedTools(conversation: Conversation, context: EncodeContext): reado
   });
 }
 
-function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
+function toolOf(tool: Tool, context: EncodeContext, enforced: EnforcedSchemas): JsonObject | undefined {
   switch (tool.kind) {
     case "function":
-      return functionTool(tool, context);
+      return functionTool(tool, context, enforced);
     case "custom":
       return customTool(tool, context);
     case "web_search":
@@ -478,21 +486,29 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
   }
 }
 
-function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
+function functionTool(
+  tool: Extract<Tool, { kind: "function" }>,
+  context: EncodeContext,
+  enforced: EnforcedSchemas,
+): JsonObject {
   const { description, parameters } = tool;
   const name = fitToolName(tool, context);
   const own = fitMembers(parameters ? objectParameters(parameters) : NO_ARGUMENTS, name, tool.at, context);
   const schema = describeAlternatives(own, tool.at, context);
-  const isWhole = schema === own;
-  const why = tool.strict ? (whyUnenforceable(schema.value) ?? (isWhole ? undefined : HAS_ALTERNATIVES)) : undefined;
-  if (why !== undefined)
-    context.change(tool.at, `the provider cannot enforce a schema that ${why}: it is sent without strict`);
-  const strict = why === undefined ? tool.strict : undefined;
-  const input = strict === true ? enforceableSchema(schema, tool.at, context) : schema;
+  const why = tool.strict ? whyNotStrict(schema, schema === own, enforced) : undefined;
+  if (why !== undefined) context.change(tool.at, `the provider ${why}: it is sent without strict`);
+  const strict = tool.strict === true && why === undefined;
+  const input = strict ? enforceableSchema(schema, tool.at, context) : schema;
   return { name, description, input_schema: input, ...(strict ? { strict } : {}) };
 }
 
-const HAS_ALTERNATIVES = "has alternatives at its root";
+/** Returns why the vendor cannot enforce a tool's schema; undefined: it can. @param isWhole whether no part of it was moved */
+function whyNotStrict(schema: RawJson, isWhole: boolean, enforced: EnforcedSchemas): string | undefined {
+  const why = whyUnenforceable(schema.value) ?? (isWhole ? undefined : "has alternatives at its root");
+  if (why !== undefined) return `cannot enforce a schema that ${why}`;
+  return enforced.add(schema) ? undefined : "enforces no more schemas in one request";
+}
+
 const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
 
 /** Encodes a tool that takes free text as a function of one string. The engine unwraps the string in the response. */

@@ -51,6 +51,51 @@ function findMap(value: unknown, path: string[], isNamed = false): readonly stri
 /** Members that hold schemas by name. */
 const SCHEMAS_BY_NAME: ReadonlySet<string> = new Set(["properties", "$defs", "definitions"]);
 
+/** Schemas of tools that the vendor enforces in one request, and their members that may be missing or have several types. [D] */
+const MAX_ENFORCED = { tools: 20, optional: 24, unions: 16 };
+
+/** The schemas that are enforced in one request. The vendor refuses it where it has more than are compiled. */
+export class EnforcedSchemas {
+  private readonly counts: typeof MAX_ENFORCED;
+
+  /** @param format of the answer, which is always enforced */
+  constructor(format: RawJson | undefined) {
+    this.counts = { tools: 0, ...countMembers(format?.value) };
+  }
+
+  /** Adds the schema of a tool. Returns false, and adds nothing, where it would be too much. */
+  add(schema: RawJson): boolean {
+    const { optional, unions } = countMembers(schema.value);
+    const { counts } = this;
+    const sums = { tools: counts.tools + 1, optional: counts.optional + optional, unions: counts.unions + unions };
+    if (sums.tools > MAX_ENFORCED.tools || sums.optional > MAX_ENFORCED.optional || sums.unions > MAX_ENFORCED.unions)
+      return false;
+    Object.assign(counts, sums);
+    return true;
+  }
+}
+
+/** Counts the members of a schema that may be missing, and those that have several types. */
+function countMembers(schema: unknown): { optional: number; unions: number } {
+  let [optional, unions] = [0, 0];
+  for (const { properties, required, type, anyOf, oneOf } of schemasIn(schema)) {
+    const names = new Set(asList(required));
+    optional += Object.keys(objectOf(properties) ?? {}).filter((name) => !names.has(name)).length;
+    if (asList(type).length > 1 || (anyOf ?? oneOf) !== undefined) unions++;
+  }
+  return { optional, unions };
+}
+
+/** Yields a schema and all within it. @param isNamed whether the value has schemas by name */
+function* schemasIn(value: unknown, isNamed = false): Generator<JsonObject> {
+  const object = Array.isArray(value) ? (value as unknown as JsonObject) : objectOf(value);
+  if (!object) return;
+  const isSchema = !isNamed && !Array.isArray(value);
+  if (isSchema) yield object;
+  for (const name in object)
+    if (!isSchema || !VALUES.has(name)) yield* schemasIn(object[name], isSchema && SCHEMAS_BY_NAME.has(name));
+}
+
 /** A schema that is being searched, or an object with schemas by property. */
 interface SearchedSchema {
   readonly object: JsonObject;

@@ -544,6 +544,27 @@ t.test(
   },
 );
 
+t.test("tools beyond what the vendor enforces in one request are sent without strict", async (t) => {
+  const optional = { type: "object", properties: { a: {}, b: { items: { properties: { c: {} } } } }, required: ["a"] };
+  const union = { properties: { a: { type: ["string", "null"] }, b: { anyOf: [{}, {}] } }, required: ["a", "b"] };
+  const strictOf = (count: number, schema: object, more: Partial<Conversation> = {}) => {
+    const parameters = new RawJson(JSON.stringify(schema));
+    const tools = Array.from({ length: count }, (_, i) => {
+      return { kind: "function", at: `tools.${i}`, name: `f${i}`, parameters, strict: true } as const;
+    });
+    const { body, changed } = write(plain({ tools, ...more }));
+    const sent = body["tools"] as { strict?: true }[];
+    const last = changed.filter((notice) => notice.includes("enforces no more schemas")).at(-1);
+    return [sent.filter(({ strict }) => strict).length, last?.slice(0, 8)];
+  };
+  t.same(strictOf(20, { type: "object" }), [20, undefined]);
+  t.same(strictOf(21, { type: "object" }), [20, "tools.20"]);
+  t.same(strictOf(13, optional), [12, "tools.12"], "24 arguments that may be missing");
+  t.same(strictOf(9, union), [8, "tools.8:"], "16 of several types");
+  const schema = new RawJson(JSON.stringify(union));
+  t.same(strictOf(8, union, { format: { kind: "schema", schema } }), [7, "tools.7:"], "the answer's schema counts");
+});
+
 t.test("a schema for the answer is sent unchanged", async (t) => {
   const schema = new RawJson('{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}');
   const { text: sent } = write(plain({ format: { kind: "schema", schema, name: "n" } }));
