@@ -201,7 +201,7 @@ function* messagesOf(
   const leading = writable.slice(0, first < 0 ? Math.max(0, writable.length - 1) : first);
   const turns = mergeTurns(placeSystemTurns(writable.slice(leading.length), context));
   const system = leading.flatMap((turn) => blocksOf(turn, context, marks));
-  refusePrefill(turns, context);
+  checkPrefill(turns, context);
   if (turns.length === 0) refuseEmptyMessages(conversation, context);
   const messages: WrittenMessage[] = [];
   for (const [n, turn] of turns.entries()) {
@@ -293,10 +293,16 @@ function asSystemReminder(part: Part): Part {
   return { ...part, text: `<system-reminder>\n${part.text}\n</system-reminder>` };
 }
 
-function refusePrefill(turns: readonly Turn[], context: EncodeContext): void {
+/** Refuses a turn of the assistant's at the end, or trims it: "final assistant content cannot end with trailing whitespace". [D] */
+function checkPrefill(turns: readonly Turn[], context: EncodeContext): void {
   const last = turns.at(-1);
-  if (last?.role === "assistant" && context.facts.prefill === false)
+  if (last?.role !== "assistant") return;
+  if (context.facts.prefill === false)
     context.refuse(last.at, "This model does not continue a turn of the assistant; end with one of the user");
+  const text = last.parts.at(-1);
+  if (text?.kind !== "text" || !isVendors(context) || text.text === text.text.trimEnd()) return;
+  context.change(text.at, "without white space at its end, which this model does not continue");
+  last.parts[last.parts.length - 1] = { ...text, text: text.text.trimEnd() };
 }
 
 function messageOf(turn: Turn, context: EncodeContext, marks: CacheMarks): WrittenMessage {

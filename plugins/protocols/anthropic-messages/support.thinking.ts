@@ -92,7 +92,7 @@ function writeThinking(
   }
   if (off) return style === "budget" ? NO_THINKING : { thinking: { type: "disabled" }, thinks: false };
   if (style !== "budget") return adaptiveThinking(requested, context, path);
-  return budgetThinking(conversation, context, { maxTokens, thinkingLost: isThinkingLost(messages), path });
+  return budgetThinking(conversation, context, { maxTokens, messages, path });
 }
 
 function adaptiveThinking(requested: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
@@ -130,12 +130,12 @@ const BUDGETS: Readonly<Record<Effort, number>> = {
 
 /**
  * Encodes thinking by tokens.
- * @param options `max_tokens`, whether required thoughts are missing, and the path of the client's field for notices
+ * @param options `max_tokens`, the encoded messages, and the path of the client's field for notices
  */
 function budgetThinking(
   conversation: Conversation,
   context: EncodeContext,
-  { maxTokens, thinkingLost, path }: { maxTokens: number; thinkingLost: boolean; path: string },
+  { maxTokens, messages, path }: { maxTokens: number; messages: readonly JsonObject[]; path: string },
 ): ThinkingMembers {
   const { effort, budget: requested, show } = conversation.reasoning ?? {};
   // A forced call takes precedence. Only thinking by tokens is refused with one. [D: thinking with tool use]
@@ -155,8 +155,10 @@ function budgetThinking(
     );
     return NO_THINKING;
   }
-  if (thinkingLost) {
-    context.change(path, LOST_THINKING);
+  const last = messages.at(-1);
+  const isPrefill = last?.["role"] === "assistant" && !beginsWithThinking(last);
+  if (isPrefill || isThinkingLost(messages)) {
+    context.change(path, isPrefill ? PREFILLED : LOST_THINKING);
     return NO_THINKING;
   }
   const budget = Math.min(Math.max(targetBudget, MIN_THINKING_BUDGET), available);
@@ -164,6 +166,9 @@ function budgetThinking(
   const display = show === false ? { display: "omitted" } : {};
   return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };
 }
+
+/** The notice where thinking is disabled because the request ends with the beginning of the answer. [D: extended thinking] */
+const PREFILLED = "no thinking: this model does not think while it continues its own turn";
 
 /** The notice where thinking is disabled because required thoughts are missing. */
 export const LOST_THINKING = "no thinking: the thoughts before the last tool calls are not in the request";

@@ -20,7 +20,10 @@ export const support: SupportTable = {
   system_in_place: ["mapped", "unchanged if the model accepts it, else as user text in `<system-reminder>`"],
   name: "dropped",
   phase: "ignored",
-  prefill: ["mapped", "refused where the model is known not to continue a turn"],
+  prefill: [
+    "mapped",
+    "without white space at its end and without thinking by tokens, declared; refused where the model is known not to continue a turn",
+  ],
   image_base64: ["mapped", "JPEG, PNG, GIF and WebP; others are refused"],
   image_url: "mapped",
   file_base64: ["mapped", "PDF and text; others are refused"],

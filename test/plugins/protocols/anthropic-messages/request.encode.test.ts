@@ -395,6 +395,22 @@ t.test("an assistant turn at the end is continued, unless the model is known not
   t.throws(() => write(asked, { prefill: false }), /messages\.1: /);
 });
 
+t.test("an assistant turn at the end has no white space at its end, and no thinking by tokens", async (t) => {
+  const asked = conversation(
+    [
+      ["user", text("Hi")],
+      ["assistant", text("One.\n"), text(" Two, \n")],
+    ],
+    { reasoning: { effort: "high" } },
+  );
+  const { body, changed } = write(asked, { thinking: "budget" });
+  t.match(body["messages"], [{}, { content: [{ text: "One.\n" }, { text: " Two," }] }]);
+  t.equal(body["thinking"], undefined);
+  t.match(changed, [/without white space at its end/, /no thinking: .* while it continues its own turn/]);
+  const imitation = write(asked, { thinking: "none" }, "glm-5");
+  t.match(imitation.body["messages"], [{}, { content: [{}, { text: " Two, \n" }] }], "imitations may take it");
+});
+
 t.test("cache marks stay on their blocks, as far as the vendor accepts them", async (t) => {
   const marked = (i: number, ttl: "5m" | "12h"): Part => ({
     kind: "text",
