@@ -443,9 +443,12 @@ function dataUrlContent([, type = "", base64 = ""]: RegExpExecArray, mime: strin
 
 const textSource = (text: string): JsonObject => ({ type: "text", media_type: "text/plain", data: text });
 
+/** Types of texts. Of those that are no `text/…`, clients name these for data. */
+const TEXT_TYPE = /^(?:text\/|application\/(?:(?:[\w.-]+\+)?(?:json|xml)|(?:x-)?(?:yaml|ndjson|toml|sql))(?:;|$))/i;
+
 function fileSource({ at, mime }: Media, base64: string, context: EncodeContext): JsonObject {
   if (mime === "application/pdf") return { type: "base64", media_type: mime, data: base64 };
-  if (mime?.startsWith("text/")) {
+  if (mime !== undefined && TEXT_TYPE.test(mime)) {
     const bytes = Buffer.from(base64, "base64");
     if (!isUtf8(bytes)) context.refuse(at, "This text is not in UTF-8, nor in the character set that its type names");
     return textSource(bytes.toString());

@@ -26,7 +26,7 @@ export const support: SupportTable = {
   ],
   image_base64: ["mapped", "JPEG, PNG, GIF and WebP; others are refused"],
   image_url: "mapped",
-  file_base64: ["mapped", "PDF and text; others are refused"],
+  file_base64: ["mapped", "PDF and text (JSON, XML, YAML, TOML and SQL too); others are refused"],
   file_url: "mapped",
   file_text: "mapped",
   file_id: ["refused", "an id is only known to the vendor that issued it"],

@@ -369,7 +369,7 @@ const MIME_BY_EXTENSION: Readonly<Record<string, string>> = {
   html: "text/html",
   htm: "text/html",
   xml: "text/xml",
-  json: "application/json",
+  json: "text/plain",
   mp3: "audio/mpeg",
   wav: "audio/wav",
   ogg: "audio/ogg",
@@ -404,12 +404,16 @@ function uriOf({ source, at }: Media, context: EncodeContext): string {
   return context.refuse(at, "the provider cannot read another vendor's file by its id. Send its bytes or its URL");
 }
 
+/** Types of data as text, which the vendor refuses: "a mimeType parameter with value application/json, which is not supported". [D] */
+const TEXT_TYPE = /^application\/(?:(?:[\w.-]+\+)?(?:json|xml)|(?:x-)?(?:yaml|ndjson|toml|sql))(?:;|$)/i;
+
 /** Returns a file's type; that of an image by its bytes: the vendor refuses types like `image/jpg` that clients name. [D] */
 function mimeOf({ media, mime, source, filename, at }: Media, context: EncodeContext): string {
   if ((media === "image" || mime?.startsWith("image/")) && "base64" in source) {
     const type = imageType(source.base64);
     if (type !== undefined) return type;
   }
+  if (mime !== undefined && TEXT_TYPE.test(mime)) return "text/plain";
   if (mime !== undefined && mime !== "") return mime === "image/jpg" ? "image/jpeg" : mime;
   if ("text" in source) return "text/plain";
   const name = filename ?? ("url" in source ? source.url.replace(/[?#].*$/s, "") : "");

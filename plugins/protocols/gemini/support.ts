@@ -30,7 +30,7 @@ export const support: SupportTable = {
     "mapped",
     "the vendor fetches it; its type must be given or follow from the URL's ending, otherwise it is refused",
   ],
-  file_base64: ["mapped", "without the file's name, declared"],
+  file_base64: ["mapped", "without the file's name, and JSON, XML, YAML, TOML and SQL as text, declared"],
   file_url: ["mapped", "as images"],
   file_text: ["mapped", "as bytes of text/plain"],
   file_id: "refused",

@@ -322,6 +322,12 @@ t.test("images are accepted in four types, files as PDF and text", async (t) => 
   t.match(shown({ media: "file", mime: "text/csv", source: { base64: Buffer.from("a,b").toString("base64") } }), {
     source: { type: "text", media_type: "text/plain", data: "a,b" },
   });
+  for (const mime of ["application/json", "application/vnd.api+json; charset=utf-8", "application/x-yaml"])
+    t.match(
+      shown({ media: "file", mime, source: { base64: Buffer.from("{}").toString("base64") } }),
+      { source: { type: "text", media_type: "text/plain", data: "{}" } },
+      mime,
+    );
   t.throws(() => shown({ media: "file", mime: "application/zip", source: { base64: "UEs" } }), /m: .*PDF and text/);
   const latin = { base64: Buffer.from("t\xe4xt", "latin1").toString("base64") };
   t.throws(() => shown({ media: "file", mime: "text/plain", source: latin }), /m: .*not in UTF-8/);

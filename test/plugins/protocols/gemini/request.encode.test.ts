@@ -388,6 +388,21 @@ t.test("media are bytes or an address, with a type", async (t) => {
   });
 });
 
+t.test("data as text have the type of a text: the vendor refuses theirs", async (t) => {
+  for (const mime of [
+    "application/json",
+    "application/ld+json; charset=utf-8",
+    "application/xml",
+    "application/x-yaml",
+  ]) {
+    const parts = [media({ media: "file", mime })];
+    const { body, changed } = written({ turns: [{ role: "user", at: "m", parts }] });
+    t.same(body.contents[0]?.parts[0], { inlineData: { mimeType: "text/plain", data: "aGk=" } }, mime);
+    t.match(changed, [/sent as text\/plain, which it is/]);
+  }
+  t.match(sent(media({ media: "file", mime: "application/zip" })), { inlineData: { mimeType: "application/zip" } });
+});
+
 t.test("an image is sent with the type that it has: the vendor refuses others", async (t) => {
   const base64 = Buffer.from("\xff\xd8\xff\xe0more bytes", "latin1").toString("base64");
   const inline = { inlineData: { mimeType: "image/jpeg", data: base64 } };
