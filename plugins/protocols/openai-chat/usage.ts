@@ -4,13 +4,12 @@ import {
   asList,
   asObject,
   asText,
-  atMost,
   type Frame,
   type JsonObject,
   type Protocol,
   type Usage,
 } from "model-gateway/protocol";
-import { providerCost, stateTokens } from "../openai/usage.ts";
+import { readCompletionUsage, stateTokens } from "../openai/usage.ts";
 
 /** The member of a citation, by which alone OpenAI's search models report that they have searched. */
 export const URL_CITATION = "url_citation";
@@ -37,13 +36,9 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
     const cited = citedSearch(body);
     return cited ? { ...(previous ?? { in: {}, out: {}, raw: undefined }), serverTools: cited } : previous;
   }
-  const tier = asText(body?.["service_tier"]) ?? asText(raw["service_tier"]) ?? previous?.tier;
-  const usage: Usage = { in: input(raw), out: output(raw), raw };
+  const usage = readCompletionUsage(raw, body, previous);
   const serverTools = searches(raw) ?? citedSearch(body) ?? previous?.serverTools;
   if (serverTools !== undefined) usage.serverTools = serverTools;
-  if (tier !== undefined) usage.tier = tier;
-  const cost = providerCost(raw);
-  if (cost !== undefined) usage.providerCost = cost;
   return usage;
 }
 
@@ -99,86 +94,4 @@ function reasoningStates({ message, delta }: JsonObject): string[] {
     (holder) => asObject(asObject(asObject(holder)?.["extra_content"])?.["google"])?.["thought_signature"],
   );
   return [...encrypted, ...signatures].filter((state) => typeof state === "string");
-}
-
-// Members are read one by one, because this runs for each response: copying those present from a list takes three times as
-// long.
-
-function input(raw: JsonObject): Usage["in"] {
-  const details = asObject(raw["prompt_tokens_details"]) ?? NO_DETAILS;
-  const counts: Usage["in"] = {};
-  const unreportedAudio = unreportedAudioTokens(raw);
-  const prompt = asCount(raw["prompt_tokens"]);
-  const cited = billedApart(raw, "citation_tokens") ?? 0;
-  const total = prompt === undefined ? undefined : prompt + (unreportedAudio ?? 0) + cited;
-  if (total !== undefined) counts.total = total;
-  // DeepSeek, Moonshot and Mistral have members of their own beside the common one or instead of it.
-  const cached =
-    asCount(details["cached_tokens"]) ??
-    asCount(raw["prompt_cache_hit_tokens"]) ??
-    asCount(raw["cached_tokens"]) ??
-    asCount(raw["num_cached_tokens"]);
-  // Recorded from Azure's Grok: more cached tokens than prompt tokens.
-  if (cached !== undefined) counts.cached = atMost(cached, total) as number;
-  const written = asCount(details["cache_write_tokens"]);
-  if (written !== undefined) counts.write = { unsplit: written };
-  const audio = asCount(details["audio_tokens"]) ?? unreportedAudio;
-  if (audio !== undefined) counts.audio = audio;
-  const image = asCount(details["image_tokens"]);
-  if (image !== undefined) counts.image = image;
-  const video = asCount(details["video_tokens"]);
-  if (video !== undefined) counts.video = video;
-  return counts;
-}
-
-function output(raw: JsonObject): Usage["out"] {
-  const details = asObject(raw["completion_tokens_details"]) ?? NO_DETAILS;
-  const counts: Usage["out"] = {};
-  const besides = billedApart(raw, "reasoning_tokens");
-  const stated = totalOut(raw);
-  const total = stated === undefined ? undefined : stated + (besides ?? 0);
-  if (total !== undefined) counts.total = total;
-  const reasoning = asCount(details["reasoning_tokens"]) ?? besides;
-  if (reasoning !== undefined) counts.reasoning = atMost(reasoning, total) as number;
-  const audio = asCount(details["audio_tokens"]);
-  if (audio !== undefined) counts.audio = audio;
-  const image = asCount(details["image_tokens"]);
-  if (image !== undefined) counts.image = image;
-  const accepted = asCount(details["accepted_prediction_tokens"]);
-  if (accepted !== undefined) counts.acceptedPrediction = accepted;
-  const rejected = asCount(details["rejected_prediction_tokens"]);
-  if (rejected !== undefined) counts.rejectedPrediction = rejected;
-  return counts;
-}
-
-const NO_DETAILS: JsonObject = {};
-
-/**
- * Returns Mistral's audio tokens: it reports the duration of audio input, and its tokens only in the total; `prompt_tokens`
- * covers the text. [D: audio and transcription] Undefined without audio.
- */
-function unreportedAudioTokens(raw: JsonObject): number | undefined {
-  if (!asCount(raw["prompt_audio_seconds"])) return undefined;
-  const [total, prompt, completion] = ["total_tokens", "prompt_tokens", "completion_tokens"].map((name) =>
-    asCount(raw[name]),
-  );
-  if (total === undefined) return undefined;
-  return Math.max(0, total - (prompt ?? 0) - (completion ?? 0));
-}
-
-/**
- * Returns a count of Perplexity's that is in no total: the pages that it read, at the price of input, or its reasoning. Only a
- * model that bills them has their cost. [D: sonar-deep-research]
- */
-function billedApart(raw: JsonObject, name: "citation_tokens" | "reasoning_tokens"): number | undefined {
-  const usd = asObject(raw["cost"])?.[`${name}_cost`];
-  return typeof usd === "number" && usd > 0 ? asCount(raw[name]) : undefined;
-}
-
-/** Returns the output tokens. Recorded from xAI and Google: only `total_tokens` includes reasoning, not `completion_tokens`. */
-function totalOut(raw: JsonObject): number | undefined {
-  const completion = asCount(raw["completion_tokens"]);
-  if (unreportedAudioTokens(raw) !== undefined) return completion;
-  const withReasoning = (asCount(raw["total_tokens"]) ?? 0) - (asCount(raw["prompt_tokens"]) ?? 0);
-  return completion === undefined ? undefined : Math.max(completion, withReasoning);
 }

@@ -30,6 +30,15 @@ t.test("unreported values are absent, and null keeps what was known", async (t) 
   t.equal(readUsage({ usage: null }, first), first);
 });
 
+t.test("what vendors report in their own members is read as in Chat: tokens from a cache, and their cost", async (t) => {
+  const deepseek = { prompt_tokens: 1000, completion_tokens: 10, total_tokens: 1010, prompt_cache_hit_tokens: 900 };
+  t.match(readUsage({ usage: deepseek }), { in: { total: 1000, cached: 900 }, out: { total: 10 } });
+  const openrouter = { prompt_tokens: 3, completion_tokens: 4, cost: 0.5, completion_tokens_details: null };
+  t.match(readUsage({ usage: openrouter }), { in: { total: 3 }, out: { total: 4 }, providerCost: 500_000_000 });
+  const written = { prompt_tokens: 9, completion_tokens: 4, prompt_tokens_details: { cache_write_tokens: 5 } };
+  t.match(readUsage({ usage: written }), { in: { total: 9, write: { unsplit: 5 } } });
+});
+
 t.test("the usage of every recorded answer is read", async (t) => {
   const wrong: string[] = [];
   for (const { id, kinds, status, body } of recorded("openai-completions")) {
