@@ -30,7 +30,7 @@ t.test("unreported values are absent, and null keeps what was known", async (t) 
   t.equal(readUsage({ usage: null }, first), first);
 });
 
-t.test("what vendors report in their own members is read as in Chat: tokens from a cache, and their cost", async (t) => {
+t.test("vendors report cached tokens and costs in members of their own, as in Chat", async (t) => {
   const deepseek = { prompt_tokens: 1000, completion_tokens: 10, total_tokens: 1010, prompt_cache_hit_tokens: 900 };
   t.match(readUsage({ usage: deepseek }), { in: { total: 1000, cached: 900 }, out: { total: 10 } });
   const openrouter = { prompt_tokens: 3, completion_tokens: 4, cost: 0.5, completion_tokens_details: null };
