@@ -19,10 +19,12 @@ const CatalogueEntry = z.strictObject({
   /** The types of value with which a body member is a mark; absent: all. */
   kinds: z.array(z.enum(["object", "array", "string", "number", "true", "false", "null"])).optional(),
   /**
-   * In one protocol an object with this member is not a mark: providers at this host or its subdomains read it, and so does
+   * In one protocol an object with one of these members is not a mark: providers at this host or its subdomains read it, and so does
    * translation. It is removed from untranslated requests to other providers.
    */
-  except: z.strictObject({ protocol: z.string(), member: z.string().min(2), host: z.string().min(2) }).optional(),
+  except: z
+    .strictObject({ protocol: z.string(), members: z.array(z.string().min(2)).min(1), host: z.string().min(2) })
+    .optional(),
   /** Set by the client's environment, not by its intent: removed without a notice, never a reason to refuse. */
   quiet: z.boolean().optional(),
   /** The value may be a credential or a URL. */
@@ -47,8 +49,8 @@ export interface Mark {
   readonly pattern: string;
   readonly kinds: ReadonlySet<string> | undefined;
   readonly quiet: boolean;
-  /** Exempts values that are objects with this member, for providers at this host. */
-  readonly except?: { readonly member: string; readonly host: string };
+  /** Exempts values that are objects with one of these members, for providers at this host. */
+  readonly except?: { readonly members: readonly string[]; readonly host: string };
 }
 
 /** Returns the marks of a protocol, without allowed patterns. */

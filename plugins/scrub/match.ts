@@ -155,7 +155,9 @@ type ShouldRemove = (mark: Mark) => boolean;
 function isExempt({ except, pattern }: Mark, value: () => Buffer, host: string | undefined): boolean {
   if (except === undefined || (host !== undefined && !`.${host}`.endsWith(`.${except.host}`))) return false;
   const bytes = value();
-  return bytes[0] === OPEN_OBJECT && scanInner(bytes, pattern).find(except.member) !== undefined;
+  if (bytes[0] !== OPEN_OBJECT) return false;
+  const scanned = scanInner(bytes, pattern);
+  return except.members.some((name) => scanned.find(name) !== undefined);
 }
 
 /** Maximum members of a searched object: each takes a microsecond, and vendors accept 16 in `metadata`. */

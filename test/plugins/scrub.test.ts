@@ -168,7 +168,7 @@ t.test("a field of one protocol is a mark only in the others", async (t) => {
   const body = '{"model":"fast","reasoning":{"effort":"low"},"cache_control":{"type":"ephemeral"},"fallbacks":["x"]}';
   const left = (protocol: string) =>
     Object.keys(JSON.parse(bodyOf(pass(scrub(), exchange({ protocol, body }))))).slice(1);
-  t.same(left("openai-chat"), []);
+  t.same(left("openai-completions"), []);
   t.same(left("openai-responses"), ["reasoning"]);
   t.same(left("anthropic-messages"), ["cache_control", "fallbacks"]);
 });
@@ -329,29 +329,47 @@ t.test("the container constructs it with its services", async (t) => {
   t.equal(bodyOf(passed), "{}");
 });
 
+/** Passes a request on to a provider twice. Returns what would be sent, and the notices. */
+function sentTo(url: string, body: string, { via, mode = "strip" }: { via?: string; mode?: string } = {}) {
+  const plugin = scrub({ mode });
+  const passing = pass(plugin, exchange({ body }));
+  t.equal(bodyOf(passing), body, "its target is not known yet");
+  const provider = { name: "p", url: new URL(url), speaks: ["openai-chat", "gemini"] };
+  const target = { provider, model: "m", weight: 1, ...(via ? { protocolName: via } : {}) } as unknown as Target;
+  const { protocol } = passing;
+  const start = { target, protocol, method: "POST", path: "/", headers: new HeaderList(), body: passing.body };
+  const attempts = [1, 2].map(() => new Attempt({ ...start, startedAt: 0 }));
+  for (const attempt of attempts) plugin.send(passing, attempt);
+  return [attempts.at(-1)?.body.bytes().toString(), ...passing.notices];
+}
+
 t.test("what only some providers read is sent to them, and on to translations, and removed for others", async (t) => {
   const body = '{"model":"fast","extra_body":{"google":{"cached_content":"x"}},"n":1}';
-  const sent = (url: string, { via, mode = "strip" }: { via?: string; mode?: string } = {}) => {
-    const plugin = scrub({ mode });
-    const passing = pass(plugin, exchange({ body }));
-    t.equal(bodyOf(passing), body, "its target is not known yet");
-    const provider = { name: "p", url: new URL(url), speaks: ["openai-chat", "gemini"] };
-    const target = { provider, model: "m", weight: 1, ...(via ? { protocolName: via } : {}) } as unknown as Target;
-    const { protocol } = passing;
-    const start = { target, protocol, method: "POST", path: "/", headers: new HeaderList(), body: passing.body };
-    const attempts = [1, 2].map(() => new Attempt({ ...start, startedAt: 0 }));
-    for (const attempt of attempts) plugin.send(passing, attempt);
-    return [attempts.at(-1)?.body.bytes().toString(), ...passing.notices];
-  };
   const google = "https://generativelanguage.googleapis.com/v1beta/openai";
-  t.same(sent(google), [body]);
-  t.same(sent("https://api.example/v1", { via: "gemini" }), [body], "translated");
+  t.same(sentTo(google, body), [body]);
+  t.same(sentTo("https://api.example/v1", body, { via: "gemini" }), [body], "translated");
   const told = "scrub: removed extra_body (an SDK call copied literally)";
-  t.same(sent("https://api.example/v1"), ['{"model":"fast","n":1}', told], "reported once");
-  t.same(sent("https://notgoogleapis.com/v1"), ['{"model":"fast","n":1}', told]);
-  t.match(sent("https://api.example/v1", { mode: "report" }), [body, /found extra_body/]);
-  t.equal(refused(() => sent("https://api.example/v1", { mode: "reject" }))?.code, "foreign_field");
+  t.same(sentTo("https://api.example/v1", body), ['{"model":"fast","n":1}', told], "reported once");
+  t.same(sentTo("https://notgoogleapis.com/v1", body), ['{"model":"fast","n":1}', told]);
+  t.match(sentTo("https://api.example/v1", body, { mode: "report" }), [body, /found extra_body/]);
+  t.equal(refused(() => sentTo("https://api.example/v1", body, { mode: "reject" }))?.code, "foreign_field");
   const literal = '{"model":"fast","extra_body":{"top_k":1}}';
   t.equal(bodyOf(pass(scrub(), exchange({ body: literal }))), '{"model":"fast"}');
   t.equal(bodyOf(pass(scrub(), exchange({ protocol: "openai-completions", body }))), '{"model":"fast","n":1}');
+});
+
+t.test("settings of OpenRouter's for reasoning and images reach it, and translations", async (t) => {
+  for (const [name, value] of [
+    ["reasoning", { max_tokens: 2000 }],
+    ["reasoning", { effort: "high", exclude: true }],
+    ["image_config", { aspect_ratio: "16:9" }],
+    ["image_config", { image_size: "2K" }],
+  ] as const) {
+    const body = JSON.stringify({ model: "fast", [name]: value });
+    t.same(sentTo("https://openrouter.ai/api/v1", body), [body]);
+    t.same(sentTo("https://api.example/v1", body, { via: "gemini" }), [body]);
+    t.same(sentTo("https://api.example/v1", body), ['{"model":"fast"}', `scrub: removed ${name} (OpenRouter)`]);
+  }
+  const others = '{"model":"fast","reasoning":"high","image_config":{"quality":"low"},"include_reasoning":true}';
+  t.equal(bodyOf(pass(scrub(), exchange({ body: others }))), '{"model":"fast"}');
 });
