@@ -210,7 +210,8 @@ export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   const text = body.toString();
   const { kind, code, message } = parseErrorResponse(status, undefined, text);
   if (status === 400 || status === 404) {
-    if (code === "model_not_found" || (status === 404 && MISSING_MODEL.test(message))) return "target";
+    if (MISSING_MODEL_CODES.has(code) || MISSING_MODEL.test(message)) return "target";
+    if (status === 404 && UNSERVED_MODEL.test(message)) return "target";
     if (code === "invalid_encrypted_content") return "state";
     return status === 400 && kind === "authentication" ? "credential" : undefined;
   }
@@ -231,8 +232,21 @@ function exceedsWholeLimit(message: string): boolean {
 }
 const LIMIT_MESSAGE = /\bLimit:? ([\d,]{1,20})(?:, Used:? [\d,]{1,20})?, Requested:? ([\d,]{1,20})/;
 
-/** What vLLM, and Ollama, say of a model that they do not serve, without a code. [D: issues of their clients] */
+/** Codes, or types, for a model that does not exist (any more): OpenAI's, Azure's [F], Groq's, Together's two, Perplexity's. [D] */
+const MISSING_MODEL_CODES: ReadonlySet<string> = new Set([
+  ...["model_not_found", "DeploymentNotFound", "model_decommissioned", "model_not_available"],
+  ...["dedicated_endpoint_not_running", "invalid_model"],
+]);
+
+/**
+ * What vendors say of it without such a code: DeepSeek, xAI (twice), Fireworks, Mistral, Z.ai, Moonshot, OpenRouter (twice), Google. [D:
+ * issues of their clients]
+ */
 const MISSING_MODEL =
+  /^(?:Model Not Exist$|Model not found[:,] |The model \S+ does not exist or your team |Invalid model: |Unknown Model,|Not found the model |No endpoints found for |models\/\S+ is not found for API version )| is not a valid model ID$/;
+
+/** What vLLM, and Ollama, say as a 404 of a model that they do not serve. [D: issues of their clients] */
+const UNSERVED_MODEL =
   /^(?:The model `[^`]*` does not exist\.|model (?:"[^"]*"|'[^']*') not found(?:, try pulling it first)?)$/;
 const AMBIGUOUS: ReadonlySet<number> = new Set([400, 401, 403, 404, 429]);
 const POLICY_VIOLATION = "Content violates usage guidelines";
