@@ -43,8 +43,11 @@ export function fitCallId(id: string, { model }: NamedModel): string {
 /** Reports whether a model's vendor takes a user's name. [D] */
 export const takesUser = ({ model }: NamedModel): boolean => !MISTRAL_MODEL.test(model);
 
-/** Models whose own templates refuse a system message between turns ("System message must be at the beginning"). [D] */
-const SYSTEM_FIRST = /qwen-?(?:3\.[5-9]|[4-9])/i;
+/**
+ * Models whose own templates refuse a system message between turns ("System message must be at the beginning"), or whose vendor does
+ * (MiniMax: "chat content has invalid message role: system"). [D]
+ */
+const SYSTEM_FIRST = /qwen-?(?:3\.[5-9]|[4-9])|minimax/i;
 
 /** Reports whether a model takes system messages between turns: Mistral's refuse them, too ("Unexpected role 'system' after …"). [D] */
 export const takesLateSystem = ({ model, facts: { system_in_place } }: NamedModel): boolean =>

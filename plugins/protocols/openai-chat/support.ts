@@ -31,7 +31,7 @@ import { REASONING_SETTINGS } from "./support.thinking.ts";
 export const support: SupportTable = {
   system_in_place: [
     "mapped",
-    "as user text in `<system-reminder>`, declared, if the model is known to take only the first (Qwen from 3.5 on, Mistral)",
+    "as user text in `<system-reminder>`, declared, if the model is known to take only the first (Qwen from 3.5 on, MiniMax, Mistral)",
   ],
   name: "mapped",
   phase: "dropped",

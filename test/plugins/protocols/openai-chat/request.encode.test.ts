@@ -107,7 +107,8 @@ t.test(
     };
     const asUser = [{ role: "user", content: "<system-reminder>\nc\n</system-reminder>" }, ["late"]];
     const asSystem = [{ role: "system", content: "c" }, []];
-    for (const model of ["qwen3.6:27b", "Qwen/Qwen3.5-35B-A3B", "qwen4"]) t.same(sent(model), asUser, model);
+    const takeFirst = ["qwen3.6:27b", "Qwen/Qwen3.5-35B-A3B", "qwen4", "MiniMax-M2.5", "minimax/minimax-m3"];
+    for (const model of takeFirst) t.same(sent(model), asUser, model);
     for (const model of ["qwen3:8b", "qwen2.5-coder", "deepseek-chat", OPENAI]) t.same(sent(model), asSystem, model);
     t.same(sent("another", { system_in_place: false }), asUser);
     t.same(sent("qwen3.6", { system_in_place: true }), asSystem);
