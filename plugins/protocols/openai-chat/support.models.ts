@@ -72,3 +72,13 @@ const DEMANDING_HOST = /(?:^|\.)(?:deepseek\.com|moonshot\.(?:ai|cn)|kimi\.com)$
 /** Reports whether a server is known to refuse messages without reasoning, so that even a client's own bytes are changed. */
 export const refusesLackOfReasoning = (target: NamedModel): boolean =>
   needsReasoning(target) && DEMANDING_HOST.test(target.url?.hostname ?? "");
+
+/** Models that think unasked, of which these vendors' APIs can turn that off. Kimi K2.7 and K3 always think. [D: DeepSeek, Moonshot] */
+const SWITCHED_MODEL = /^(?:deepseek-|kimi-k2\.[56])/;
+
+/**
+ * Reports whether thinking is turned off by `thinking`, beside which there may be no effort; these APIs know no effort `none`. While a
+ * model thinks they refuse a choice that requires a tool call. [D: DeepSeek, Moonshot]
+ */
+export const hasThinkingSwitch = ({ model, url }: NamedModel): boolean =>
+  SWITCHED_MODEL.test(model) && DEMANDING_HOST.test(url?.hostname ?? "");

@@ -7,6 +7,7 @@ import {
   pathOfUse,
   type ReasoningConfig,
   type Setting,
+  type ToolChoice,
 } from "model-gateway/protocol";
 import {
   effortForBudget,
@@ -17,6 +18,7 @@ import {
   supportedEffort,
 } from "../openai/request.encode.ts";
 import { parseEffort } from "../openai/wire.ts";
+import { hasThinkingSwitch } from "./support.models.ts";
 
 /**
  * OpenAI has no member for budgets or for whether reasoning is shown; a budget is encoded as the nearest effort. The rows have
@@ -24,6 +26,9 @@ import { parseEffort } from "../openai/wire.ts";
  */
 export const REASONING_SETTINGS: readonly Setting[] = [
   { path: "reasoning_effort", field: "reasoning", type: "any", read: readEffort, write: writeEffort },
+  // DeepSeek's and Moonshot's.
+  { path: "thinking", field: "reasoning", type: "any", only: "encode", write: writeRequestedSwitch },
+  { path: "thinking", field: "toolChoice", type: "any", only: "encode", write: writeNecessarySwitch },
   // OpenRouter's.
   {
     path: "reasoning",
@@ -54,22 +59,48 @@ function readEffort(fields: Fields, name: string, { reasoning }: Conversation): 
   return { ...reasoning, effort };
 }
 
+/** Reports whether a client requests that the model does not think. */
+const isOff = ({ effort, budget }: ReasoningConfig = {}): boolean => effort === "none" || budget === 0;
+
+const SWITCHED_OFF = { type: "disabled" } as const;
+
+function writeRequestedSwitch(reasoning: ReasoningConfig, _: Conversation, context: EncodeContext) {
+  return isOff(reasoning) && mayReason(context) && hasThinkingSwitch(context) ? SWITCHED_OFF : undefined;
+}
+
+/** Turns thinking off for a tool call that is required. */
+function writeNecessarySwitch(_: ToolChoice, conversation: Conversation, context: EncodeContext) {
+  if (!isThinkingRefused(conversation, context)) return undefined;
+  if (!isOff(conversation.reasoning))
+    context.change(pathOfUse(conversation, "tool_choice"), "the model does not think, so that a call can be required");
+  return SWITCHED_OFF;
+}
+
+/** Reports whether the vendor refuses thinking beside a conversation's tool choice. */
+function isThinkingRefused({ toolChoice: choice, tools }: Conversation, context: EncodeContext): boolean {
+  const isForced = choice?.mode === "required" || (choice?.mode === "named" && !choice.server);
+  return (
+    isForced && tools.some(({ kind }) => kind !== "web_search") && mayReason(context) && hasThinkingSwitch(context)
+  );
+}
+
 function writeEffort(
-  { effort, budget }: ReasoningConfig,
+  reasoning: ReasoningConfig,
   conversation: Conversation,
   context: EncodeContext,
 ): Effort | undefined {
+  const { effort, budget } = reasoning;
   if (effort === undefined && budget === undefined) return undefined;
   // A model that does not reason refuses even the request not to.
-  if ((effort === "none" || budget === 0) && !mayReason(context)) return undefined;
+  if (isOff(reasoning) && (!mayReason(context) || hasThinkingSwitch(context))) return undefined;
   // Agents of other vendors ask every model to think. What only the tables say, the vendor decides for OpenAI's clients.
   const isOwn = isOfFamily(conversation.protocol);
   const thinks = mayReason(context) || (isOwn && context.facts.thinking === undefined);
-  if (!thinks || !mayTakeEffort(context)) {
+  if (!thinks || !mayTakeEffort(context) || isThinkingRefused(conversation, context)) {
     // Below 0 the model decides, as it does without an effort.
     const isLost = !thinks || effort !== undefined || (budget !== undefined && budget >= 0);
     const path = reasoningPath(conversation, effort === undefined ? "reasoning_budget" : "reasoning_effort");
-    if (isLost) context.drop(path, thinks ? "This model takes no effort" : "This model does not think");
+    if (isLost) context.drop(path, thinks ? "This model takes no effort here" : "This model does not think");
     return undefined;
   }
   if (effort !== undefined) return supportedEffort(effort, conversation, context);

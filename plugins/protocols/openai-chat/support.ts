@@ -60,7 +60,10 @@ export const support: SupportTable = {
   ],
   tools_server: "dropped",
   tools_server_needed: "refused",
-  tool_choice: ["mapped", "a tool that the vendor runs cannot be required: the model decides, declared"],
+  tool_choice: [
+    "mapped",
+    "a tool that the vendor runs cannot be required: the model decides, declared; a required tool call turns off thinking at DeepSeek and Moonshot, declared",
+  ],
   tool_choice_allowed: [
     "mapped",
     "for OpenAI's models, without the vendor's own tools, declared; for others only the allowed tools are sent",

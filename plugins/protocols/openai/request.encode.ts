@@ -29,7 +29,7 @@ const EXTRA_EFFORTS: readonly (readonly [model: RegExp, efforts: readonly Effort
 
 /** Models known to reason always, which refuse the effort `none`. [D] */
 const ALWAYS_REASONS =
-  /(?:^|\/)(?:(?:gpt-5(?:-mini|-nano|-codex)?|o[134](?:-mini|-pro)?|gpt-oss[-:]\d+b)(?:-\d{4}-\d{2}-\d{2})?$|grok-4\.[56])/;
+  /(?:^|\/)(?:(?:gpt-5(?:-mini|-nano|-codex)?|o[134](?:-mini|-pro)?|gpt-oss[-:]\d+b)(?:-\d{4}-\d{2}-\d{2})?$|grok-4\.[56]|kimi-k3)/;
 
 /**
  * Returns an effort that the model accepts: one from another vendor's client that the model is not known to accept becomes the

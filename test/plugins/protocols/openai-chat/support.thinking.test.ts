@@ -1,8 +1,9 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
+import type { Conversation } from "../../../../src/translation/conversation.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
-import { asked } from "./fixture.ts";
+import { asked, terms } from "./fixture.ts";
 
 const { request } = openaiChat.translation as Translation;
 const read = (body: object) => runAtOnce(request.decode(asked({ model: "m", messages: [], ...body })));
@@ -53,4 +54,57 @@ t.test("Google's cached content is declared, and so is all else of its own", asy
   ]);
   t.same(uses(read({ extra_body: { top_k: 1 } })), ["other extra_body.top_k"]);
   t.same(uses(read({ extra_body: "x" })), ["other extra_body"]);
+});
+
+t.test("thinking is turned off at DeepSeek and Moonshot, which know no effort for that", async (t) => {
+  const [deepseek, moonshot] = ["https://api.deepseek.com/v1", "https://api.moonshot.ai/v1"];
+  const tools: Conversation["tools"] = [{ kind: "function", name: "f", at: "tools.0" }];
+  const uses: Conversation["uses"] = [
+    { feature: "tool_choice", path: "choice" },
+    { feature: "reasoning_effort", path: "effort" },
+  ];
+  const sent = (url: string, model: string, more: Partial<Conversation>) => {
+    const to = { ...terms({}, model), url: new URL(url) };
+    const base: Conversation = { protocol: "another", task: "generate", stream: false, turns: [], tools, uses };
+    const { body } = runAtOnce(request.encode({ ...base, ...more }, to));
+    const { thinking, reasoning_effort: effort, tool_choice: choice } = JSON.parse(body) as Record<string, unknown>;
+    return [thinking, effort, choice, ...to.losses.changed, ...to.losses.dropped];
+  };
+  const [off, none, high] = [{ type: "disabled" }, { effort: "none" }, { effort: "high" }] as const;
+  t.same(sent(deepseek, "deepseek-v4-flash", { reasoning: none }), [off, undefined, undefined]);
+  t.same(sent(moonshot, "kimi-k2.6", { reasoning: { budget: 0 } }), [off, undefined, undefined]);
+  t.same(sent(deepseek, "deepseek-v4-flash", { reasoning: high }), [undefined, "high", undefined]);
+  t.same(sent("https://vllm.example/v1", "deepseek-v4", { reasoning: none }), [undefined, "none", undefined]);
+  t.same(sent(moonshot, "kimi-k3", { reasoning: none }), [undefined, "low", undefined, "effort"], "it always thinks");
+
+  const named = { type: "function", function: { name: "f" } };
+  for (const [toolChoice, choice] of [
+    [{ mode: "required" }, "required"],
+    [{ mode: "named", name: "f" }, named],
+    [{ mode: "allowed", required: true, names: ["f"] }, "required"],
+  ] as const) {
+    const [thinking, effort, written, ...lost] = sent(deepseek, "deepseek-v4-pro", {
+      toolChoice: structuredClone(toolChoice) as Conversation["toolChoice"] & object,
+      reasoning: high,
+    });
+    t.same([thinking, effort, written], [off, undefined, choice], "a required call and thinking exclude each other");
+    t.ok(lost.includes("choice") && lost.includes("effort"), "which is declared");
+  }
+  t.same(sent(moonshot, "kimi-k2.5", { toolChoice: { mode: "required" } }), [off, undefined, "required", "choice"]);
+  t.same(sent(moonshot, "kimi-k2.5", { toolChoice: { mode: "required" }, reasoning: none }), [
+    off,
+    undefined,
+    "required",
+  ]);
+  t.same(sent(deepseek, "deepseek-v4-pro", { toolChoice: { mode: "auto" } }), [undefined, undefined, "auto"]);
+  t.same(sent(deepseek, "deepseek-v4-pro", { toolChoice: { mode: "required" }, tools: [] }), [
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  t.same(sent("https://vllm.example/v1", "deepseek-v4", { toolChoice: { mode: "required" } }), [
+    undefined,
+    undefined,
+    "required",
+  ]);
 });
