@@ -69,9 +69,10 @@ export const needsReasoning = ({ model }: NamedModel): boolean => NEEDS_REASONIN
 /** The APIs of these models' vendors. Other servers of them may do without. */
 const DEMANDING_HOST = /(?:^|\.)(?:deepseek\.com|moonshot\.(?:ai|cn)|kimi\.com)$/;
 
+const isAtVendor = ({ url }: NamedModel): boolean => DEMANDING_HOST.test(url?.hostname ?? "");
+
 /** Reports whether a server is known to refuse messages without reasoning, so that even a client's own bytes are changed. */
-export const refusesLackOfReasoning = (target: NamedModel): boolean =>
-  needsReasoning(target) && DEMANDING_HOST.test(target.url?.hostname ?? "");
+export const refusesLackOfReasoning = (target: NamedModel): boolean => needsReasoning(target) && isAtVendor(target);
 
 /** Models that think unasked, of which these vendors' APIs can turn that off. Kimi K2.7 and K3 always think. [D: DeepSeek, Moonshot] */
 const SWITCHED_MODEL = /^(?:deepseek-|kimi-k2\.[56])/;
@@ -80,5 +81,12 @@ const SWITCHED_MODEL = /^(?:deepseek-|kimi-k2\.[56])/;
  * Reports whether thinking is turned off by `thinking`, beside which there may be no effort; these APIs know no effort `none`. While a
  * model thinks they refuse a choice that requires a tool call. [D: DeepSeek, Moonshot]
  */
-export const hasThinkingSwitch = ({ model, url }: NamedModel): boolean =>
-  SWITCHED_MODEL.test(model) && DEMANDING_HOST.test(url?.hostname ?? "");
+export const hasThinkingSwitch = (target: NamedModel): boolean =>
+  SWITCHED_MODEL.test(target.model) && isAtVendor(target);
+
+/** Models whose vendor sets temperature and the like itself: "invalid temperature: only 1 is allowed for this model". [D: Moonshot] */
+const FIXED_SAMPLING = /^kimi-k(?:2\.[5-9]|[3-9])/;
+
+/** Reports whether a model takes other sampling settings than its vendor's. */
+export const takesSampling = (target: NamedModel): boolean =>
+  !(FIXED_SAMPLING.test(target.model) && isAtVendor(target));

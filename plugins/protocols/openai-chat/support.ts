@@ -24,7 +24,7 @@ import {
   tierSetting,
   VERBOSITIES,
 } from "../openai/support.ts";
-import { takesCacheKey, takesUser } from "./support.models.ts";
+import { takesCacheKey, takesSampling, takesUser } from "./support.models.ts";
 import { REASONING_SETTINGS } from "./support.thinking.ts";
 
 /** How a Chat request expresses each feature. */
@@ -90,10 +90,10 @@ export const support: SupportTable = {
   json_schema_strict: "mapped",
   stop: ["mapped", "at most 4; more are refused"],
   max_tokens: ["mapped", "as `max_completion_tokens` for OpenAI's models, `max_tokens` for others"],
-  temperature: ["mapped", "0 to 2; dropped where the model takes no sampling"],
+  temperature: ["mapped", "0 to 2; dropped where the model takes no sampling, as Kimi from K2.5 on at Moonshot"],
   top_p: ["mapped", "dropped where the model takes no sampling"],
   top_k: "dropped",
-  penalties: "mapped",
+  penalties: ["mapped", "dropped for Kimi from K2.5 on at Moonshot"],
   logit_bias: ["refused", "tokens differ between vendors"],
   choices: "mapped",
   logprobs: "mapped",
@@ -124,9 +124,12 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
+/** Settings that some models have fixed. */
+const FIXED_SETTINGS = new Set(["temperature", "top_p", "frequency_penalty", "presence_penalty"]);
+
 /** The settings of a Chat request. */
 export const CHAT_SETTINGS: readonly Setting[] = [
-  ...SAMPLING_SETTINGS,
+  ...SAMPLING_SETTINGS.map((row) => (FIXED_SETTINGS.has(row.path) ? { ...row, takenIf: takesSampling } : row)),
   {
     path: "logprobs",
     field: "logprobs",

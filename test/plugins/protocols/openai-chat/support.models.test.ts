@@ -41,3 +41,24 @@ t.test("a system message between turns is the user's for Mistral's models, and n
   }
   t.same(sent("deepseek-chat", ...turns), { messages: [...before, ["system", "Be terse."]], changed: [] });
 });
+
+t.test("Kimi's models get no sampling settings at Moonshot, which has fixed them", async (t) => {
+  const settings = { temperature: 0.7, topP: 0.9, frequencyPenalty: 0.1, presencePenalty: 0.2 };
+  const sampling = (url: string, model: string) => {
+    const to = { ...terms({}, model), url: new URL(url) };
+    const asked = { protocol: "another", task: "generate", stream: false, turns: [], tools: [], uses: [] } as const;
+    const { body } = runAtOnce(request.encode({ ...asked, ...settings, turns: [], tools: [], uses: [] }, to));
+    const { temperature, top_p, frequency_penalty, presence_penalty } = JSON.parse(body) as Record<string, unknown>;
+    return { sent: [temperature, top_p, frequency_penalty, presence_penalty], dropped: to.losses.dropped };
+  };
+  const dropped = ["temperature", "top_p", "penalties", "penalties"];
+  for (const model of ["kimi-k2.5", "kimi-k2.6", "kimi-k2.7-code", "kimi-k3"])
+    t.match(sampling("https://api.moonshot.ai/v1", model), {
+      sent: [undefined, undefined, undefined, undefined],
+      dropped,
+    });
+  const kept = { sent: [0.7, 0.9, 0.1, 0.2], dropped: [] };
+  t.same(sampling("https://api.moonshot.cn/v1", "moonshot-v1-8k"), kept);
+  t.same(sampling("https://api.deepseek.com/v1", "deepseek-v4-pro"), kept);
+  t.same(sampling("https://vllm.example/v1", "kimi-k2.5"), kept);
+});
