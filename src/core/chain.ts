@@ -360,7 +360,9 @@ function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, exchange: 
   if (stages.length === 0) readThroughStages(head, stages);
   if (!isBuiltIn) head.lengthIsOpen = true;
   const check = isBuiltIn || !head.framing ? undefined : streamCheck(head, origin, exchange.answerProtocol);
-  const one = checkedStage(stage, origin, check);
+  const checked = checkedStage(stage, origin, check);
+  const isUntranslated = exchange.attempt && exchange.answerProtocol !== exchange.protocol;
+  const one = isUntranslated ? untranslatedStage(checked, exchange) : checked;
   stages.push(observer ? timedStage(one, name, observer) : one);
 }
 
@@ -495,6 +497,18 @@ const checkedStage =
       throw toPluginError(thrown, origin);
     }
   };
+
+/** Wraps a stage whose frames are translated after it: it reads their texts in the provider's protocol. */
+function untranslatedStage(stage: Stage, exchange: Exchange): Stage {
+  return (frame) => {
+    exchange.seesUntranslated = true;
+    try {
+      return stage(frame);
+    } finally {
+      exchange.seesUntranslated = false;
+    }
+  };
+}
 
 /** Wraps a stage to report when it blocks the event loop. */
 function timedStage(stage: Stage, name: string, observer: PhaseObserver): Stage {

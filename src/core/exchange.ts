@@ -192,6 +192,8 @@ export class Exchange {
   answerer: Answerer | undefined;
   /** The head of the response, once received. */
   head: Head | undefined;
+  /** Whether a stage runs whose frames are translated after it; set by the engine. */
+  seesUntranslated = false;
   /** Values that plugins keep for this exchange, each in its slot. */
   readonly slots: Slots = new Map();
   /** True once the response is known to be a stream. */
@@ -455,11 +457,9 @@ export class Exchange {
    * collected. Each text is complete, and left out where it repeats its pieces or another member's text.
    */
   completeResponseTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
-    return wholeResponseTexts(
-      splitIntoFrames(bytes, this.head?.framing, this.head?.maxFrame),
-      this.answerProtocol,
-      kinds,
-    );
+    const { head } = this;
+    const { framing } = (this.seesUntranslated ? head?.translated : undefined) ?? head ?? {};
+    return wholeResponseTexts(splitIntoFrames(bytes, framing, head?.maxFrame), this.answerProtocol, kinds);
   }
 
   /**
@@ -500,7 +500,8 @@ export class Exchange {
 
   /** The protocol of the response at this point of the chain: the provider's until it is translated. */
   get answerProtocol(): Protocol {
-    return this.head?.translated ? this.protocol : (this.attempt?.protocol ?? this.protocol);
+    const isTranslated = this.head?.translated && !this.seesUntranslated;
+    return isTranslated ? this.protocol : (this.attempt?.protocol ?? this.protocol);
   }
 
   /** The key for limits per address: the client's address, for IPv6 its /64. */

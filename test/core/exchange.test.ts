@@ -1,7 +1,11 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import { AWAITED_RESPONSE, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
+import type { Plugin } from "../../src/core/plugin.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
+import type { Stage } from "../../src/core/stage.ts";
+import type { ResponseExchange } from "../../src/index.ts";
+import { drive } from "../../src/testing.ts";
 import type { Member, Scan } from "../../src/wire/json.ts";
 import { setMember } from "../../src/wire/splice.ts";
 import { SPEAKS_TEXT } from "../support/speaks-text.ts";
@@ -199,4 +203,33 @@ t.test("an edit of the body while texts of it are replaced is an error: its plac
   one.mapText(["user"], () => "you");
   await t.rejects(replaced, /body was changed while/);
   t.equal(one.body.bytes().toString(), '{"model":"m","t":[{"k":"user","d":"you"}]}');
+});
+
+t.test("stages before and after the translation read texts in the protocol of their frames", async (t) => {
+  const found: Record<string, string[]> = {};
+  const reading = (place: string) =>
+    class implements Plugin {
+      response(exchange: ResponseExchange): Stage {
+        const pieces: Buffer[] = [];
+        let text = "";
+        return (frame) => {
+          for (const span of exchange.responseTexts(frame, ["assistant"])) if (span.piece) text += span.text;
+          if (frame.kind !== "end") return void pieces.push(Buffer.from(frame.bytes));
+          const whole = exchange.completeResponseTexts(Buffer.concat(pieces), ["assistant"]);
+          found[place] = [text, whole.map((span) => span.text).join("|")];
+        };
+      }
+    };
+  for (const place of ["rewrite", "usage"]) {
+    const Reading = Object.assign(reading(place), {
+      before: [place],
+      ...(place === "usage" && { after: ["rewrite"] }),
+    });
+    await using driven = await drive(Reading, { name: "reading" });
+    for (const protocol of driven.protocols)
+      for (const model of driven.protocols) {
+        await driven.ask({ protocol, model, stream: true }, "Hello there");
+        t.same(found[place], ["Hello there", "Hello there"], `${protocol} at ${model}, before ${place}`);
+      }
+  }
 });
