@@ -310,6 +310,7 @@ function collectStages(
     }
     const endStage = (stage: Stage | undefined): void => {
       checkStatus(head, step);
+      checkRead(head, step);
       checkNoAnswer(exchange, answer, step);
       checkReplyHeaders(exchange, headersBefore, step);
       if (stage) addStage(stages, stage, step, exchange, head);
@@ -328,6 +329,11 @@ function collectStages(
 function checkStatus({ status }: Head, { origin }: PluginDeadline): void {
   if (!isFinalStatus(status))
     throw toPluginError(new RangeError(`An answer cannot have the status ${status}.`), origin);
+}
+
+/** Throws where a plugin still reads the response: what it has taken of it until now would be missing in the client's. */
+function checkRead({ isReading }: Head, { origin }: PluginDeadline): void {
+  if (isReading) throw toPluginError(new Error("The phase has ended before readBody has: await it."), origin);
 }
 
 /**

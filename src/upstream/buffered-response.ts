@@ -50,6 +50,8 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   private reading: Promise<Buffer> | undefined;
   /** What is delivered once it is buffered. */
   private body: WholeBody | undefined;
+  /** Why it could not be buffered: where a plugin goes on all the same, the response ends with it. */
+  private failure: GatewayError | undefined;
   /** Opened where anything is buffered: most responses are not. */
   private memory: BufferAccount | undefined;
 
@@ -97,6 +99,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
         const { head } = this;
         const received = () => splitReceived(Buffer.concat(pieces), (head.translated ?? head).framing, head.maxFrame);
         head.received = received;
+        this.failure = error;
         reject(error);
       };
       this.upstream.read({
@@ -132,7 +135,8 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   }
 
   read(receiver: BodyReceiver): void {
-    (this.body ?? this.upstream).read(receiver);
+    if (this.failure) receiver.fail(this.failure);
+    else (this.body ?? this.upstream).read(receiver);
   }
 
   resume(): void {

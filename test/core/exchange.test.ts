@@ -1,6 +1,7 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import { AWAITED_RESPONSE, Exchange, type ExchangeStart } from "../../src/core/exchange.ts";
+import type { Head } from "../../src/core/head.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import type { Stage } from "../../src/core/stage.ts";
@@ -233,3 +234,19 @@ t.test("stages before and after the translation read texts in the protocol of th
       }
   }
 });
+
+t.test(
+  "a plugin that does not await the whole response has failed, and what it has taken is not lost unseen",
+  async (t) => {
+    class Hasty implements Plugin {
+      response(_: unknown, head: Head): void {
+        void head.readBody?.(1000);
+      }
+    }
+    await using driven = await drive(Hasty, { name: "hasty" });
+    for (const model of ["openai-chat", "gemini"]) {
+      const { status, error } = await driven.ask({ protocol: "openai-chat", model, stream: true }, "Hello there");
+      t.same([status, error?.origin], [500, "hasty.response"], model);
+    }
+  },
+);

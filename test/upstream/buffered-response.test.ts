@@ -115,6 +115,19 @@ t.test("an answer that is interrupted fails with its reason; one that is too lar
   t.equal(large.seen.destroyed, 1);
 });
 
+t.test(
+  "where a plugin goes on with an answer that it could not read whole, the client's ends with the reason",
+  async (t) => {
+    const { held, whole, receiver } = upstream();
+    const much = whole(3);
+    receiver().chunk(Buffer.from("four"));
+    await t.rejects(much);
+    const { got, receiver: mine } = recorder();
+    held.read(mine);
+    t.same(got, ["upstream_invalid"]);
+  },
+);
+
 t.test("all readers of the whole answer get the same, and the head shows that there is one", async (t) => {
   const { held, whole, receiver } = upstream();
   t.notOk(held.head.isReading);
