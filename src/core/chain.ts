@@ -285,6 +285,8 @@ function endStep(exchange: Exchange, step: Step<Run>, headersBefore: number, att
   const { name, index, deadline, origin } = step;
   checkReplyHeaders(exchange, headersBefore, step);
   if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), origin);
+  // A plugin may assign what a store that has none gives: null.
+  exchange.answer ??= undefined;
   if (attempt) checkNoAnswer(exchange, undefined, step);
   if (exchange.answer === undefined) return false;
   exchange.answerer = { name, index, deadline, origin: `${name}.answer` };

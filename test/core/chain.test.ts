@@ -321,6 +321,17 @@ t.test("a plugin that answers ends the request phases, and only the plugins befo
   }
 });
 
+t.test("null is no answer: a store may give it for what it does not have", async (t) => {
+  const exchange = started();
+  const seen: string[] = [];
+  const chain = chainOf({
+    cache: { request: (exchange) => void Object.assign(exchange, { answer: null }) },
+    next: { request: () => void seen.push("next") },
+  });
+  await chain.request(exchange);
+  t.same([seen, exchange.answer, exchange.answerer], [["next"], undefined, undefined]);
+});
+
 t.test("an answer in a later phase than route is the failure of that plugin, and is none", async (t) => {
   const answers = (exchange: object) => Object.assign(exchange, { answer: { body: "{}" } });
   for (const act of [(each: object) => void answers(each), async (each: object) => void answers(each)]) {
