@@ -437,6 +437,7 @@ t.test("the time to read a complete response counts as the provider's", async (t
   const stages = Promise.resolve(chain.response(started(), reading));
   const waited = await Promise.race([stages, new Promise((later) => setTimeout(later, 40, "waits"))]);
   t.equal(waited, "waits");
+  reading.isReading = false;
   resolve();
   t.same(await stages, []);
 });
