@@ -112,10 +112,14 @@ function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
   const detailAt = config.path("mediaResolution");
   const applyDetail = (part: Part): void => {
     if (part.kind === "tool_result") part.parts.forEach(applyDetail);
-    else if (part.kind === "media" && part.detail === undefined) Object.assign(part, { detail, detailAt });
+    else if (part.kind === "media" && part.detail === undefined && !isTextFile(part))
+      Object.assign(part, { detail, detailAt });
   };
   for (const { parts } of turns) parts.forEach(applyDetail);
 }
+
+/** Reports whether media are a text, which has no resolution. */
+const isTextFile = ({ media, mime }: Media): boolean => media === "file" && mime?.startsWith("text/") === true;
 
 const detailFromLevel = (level: string | undefined): string | undefined =>
   level?.replace("MEDIA_RESOLUTION_", "").toLowerCase();

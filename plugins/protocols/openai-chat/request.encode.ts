@@ -25,6 +25,7 @@ import {
 import {
   cacheBreakpoint,
   checkPrefill,
+  dropDetail,
   errorResultText,
   isOfFamily,
   isOpenaiModel,
@@ -248,7 +249,10 @@ class ChatMessageWriter {
       else if (item.kind === "media") {
         const text = textOfFile(item);
         if (text === undefined) attached.push(this.attach(item, texts));
-        else texts.push(text);
+        else {
+          dropDetail(item, this.context);
+          texts.push(text);
+        }
       }
     }
     const errorText = part.isError ? errorResultText(texts) : undefined;
@@ -333,6 +337,7 @@ function cacheMember({ cache, at }: Pick<Part, "at" | "cache">, context: EncodeC
 function mediaPart(part: Media, context: EncodeContext): JsonObject {
   // The vendor accepts only PDF as a file here.
   const text = textOfFile(part);
+  if (part.media === "file") dropDetail(part, context);
   return {
     ...(text === undefined ? attachmentOf(part, context) : { type: "text", text }),
     ...cacheMember(part, context),

@@ -44,7 +44,7 @@ export const support: SupportTable = {
   file_id: ["mapped", "ids of the same vendor's other protocols; others are refused"],
   audio: ["mapped", "wav and mp3; others are refused"],
   video: "refused",
-  media_detail: "mapped",
+  media_detail: ["mapped", "of images; dropped of files"],
   audio_out: "refused",
   image_out: ["mapped", "as `modalities` and `image_config`; the vendor checks them"],
   tools: "mapped",

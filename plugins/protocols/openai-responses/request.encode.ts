@@ -26,6 +26,7 @@ import {
 import {
   cacheBreakpoint,
   checkPrefill,
+  dropDetail,
   errorResultText,
   fitName,
   isOfFamily,
@@ -340,7 +341,10 @@ function writeMedia(part: Media, context: EncodeContext): JsonObject {
     case "file": {
       // Most imitations of the protocol refuse files. [D]
       const text = isOpenaiModel(context) ? undefined : textOfFile(part);
-      if (text !== undefined) return dropUndefined({ ...mark, type: "input_text", text });
+      if (text !== undefined) {
+        dropDetail(part, context);
+        return dropUndefined({ ...mark, type: "input_text", text });
+      }
       return dropUndefined({ ...mark, type: "input_file", detail, ...fileSource(part, context) });
     }
     case "audio":

@@ -193,6 +193,11 @@ export function textOfFile({ media, source, mime, filename }: Media): string | u
   return text === undefined || filename === undefined ? text : `${filename}\n\n${text}`;
 }
 
+/** Declares the detail of a file that is sent without one. */
+export function dropDetail({ detail, detailAt, at }: Media, context: EncodeContext): void {
+  if (detail !== undefined && detail !== "auto") context.drop(detailAt ?? at, "a file is sent without a detail");
+}
+
 /**
  * Returns texts of the assistant's as one. Some vendors divide a text, in the middle of a sentence, where a citation begins or ends:
  * such a citation has no position in its piece.

@@ -338,6 +338,12 @@ t.test("the media resolution is set by the part or for all of them", async (t) =
     uses.filter(({ feature }) => feature === "media_detail").map(({ path }) => path),
     ["contents.0.parts.0.mediaResolution", "generationConfig.mediaResolution"],
   );
+  const [text] =
+    read({
+      contents: [{ parts: [{ inlineData: { mimeType: "text/plain", data: "aGk=" } }] }],
+      generationConfig: { mediaResolution: "MEDIA_RESOLUTION_LOW" },
+    }).turns[0]?.parts ?? [];
+  t.notHas(text, { detail: "low" }, "a text has none");
 });
 
 t.test("parts that only the vendor understands are kept complete", async (t) => {

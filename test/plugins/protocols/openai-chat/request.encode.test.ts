@@ -713,6 +713,23 @@ t.test("a text file is sent as text, and a long user name as its hash", async (t
   t.same(long.losses.changed, ["metadata.user_id"]);
 });
 
+t.test("the detail of a file, which Chat has only for images, is declared", async (t) => {
+  const file = (name: string, more: object): Part => ({
+    kind: "media",
+    media: "file",
+    source: { base64: "aGk=" },
+    at: name,
+    detailAt: `${name}.detail`,
+    ...more,
+  });
+  const txt = file("txt", { mime: "text/plain", detail: "high" });
+  const pdf = file("pdf", { mime: "application/pdf", detail: "low" });
+  const plain = file("plain", { mime: "text/plain", detail: "auto" });
+  t.same(write({ turns: [turn("user", txt, pdf, plain)] }).losses.dropped, ["txt.detail", "pdf.detail"]);
+  const turns = [turn("assistant", call("x")), turn("user", result("x", [txt]))];
+  t.same(write({ turns }).losses.dropped, ["txt.detail"], "in a tool's result");
+});
+
 t.test("reasoning is returned unchanged, and only to a vendor of this protocol", async (t) => {
   const state = (kind: string, data = ""): Opaque => ({ protocol: "openai-chat", account: "acme", kind, data });
   const thought = (more: object): Part => ({ kind: "reasoning", at: "thought", ...more }) as Part;

@@ -610,11 +610,20 @@ t.test("a file by its URL or id has no name, with a notice: the vendor refuses b
 
 t.test("a text file is text where the model is not OpenAI's: most other servers refuse files", async (t) => {
   const [text, pdf] = [
-    media("file", { base64: "U8O8w58=" }, { mime: "text/plain", filename: "a.txt" }),
-    media("file", { base64: "JVBE" }, { mime: "application/pdf" }),
+    media(
+      "file",
+      { base64: "U8O8w58=" },
+      { mime: "text/plain", filename: "a.txt", detail: "high", detailAt: "detail" },
+    ),
+    media("file", { base64: "JVBE" }, { mime: "application/pdf", detail: "high" }),
   ];
-  const { body } = written(plain({ turns: [{ role: "user", parts: [text, pdf], at: "m" }] }), {}, "gpt-oss-120b");
+  const { body, losses } = written(
+    plain({ turns: [{ role: "user", parts: [text, pdf], at: "m" }] }),
+    {},
+    "gpt-oss-120b",
+  );
   t.match(body["input"], [{ content: [{ type: "input_text", text: "a.txt\n\nSüß" }, { type: "input_file" }] }]);
+  t.same(losses.dropped, ["detail"], "of the text only");
 });
 
 t.test("audio is wav or mp3", async (t) => {
