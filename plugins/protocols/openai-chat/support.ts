@@ -182,8 +182,7 @@ export const CHAT_SETTINGS: readonly Setting[] = [
     read: readMetadata,
     write: writeMetadata,
   },
-  // The default is left out: not every server knows the member.
-  { ...tierSetting(), writtenIf: (tier: string) => tier.toLowerCase() !== "auto" },
+  tierSetting(),
   STORE,
   // Each modality is a feature of its own.
   { path: "modalities", field: "modalities", type: "texts", read: readModalities, write: writeModalities },

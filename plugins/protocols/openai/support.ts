@@ -66,6 +66,8 @@ export const SAMPLING_SETTINGS: readonly Setting[] = [
     feature: "choices",
     type: "number",
     hasNoEffect: (choices) => (choices as number) <= 1,
+    // One is the default, and some servers refuse the member.
+    writtenIf: (choices) => choices !== 1,
   },
 ];
 
@@ -144,13 +146,21 @@ export const STORE: Setting = {
   only: "decode",
 };
 
-/** Returns the row of the service tier, for which names of other vendors are known. @param extraTiers of one protocol only */
+/**
+ * Returns the row of the service tier, for which names of other vendors are known. What every server does without one is left out:
+ * many refuse the member. Only at OpenAI is the standard tier another than the default, which its projects may set.
+ * @param extraTiers tiers of one protocol only
+ */
 export const tierSetting = (...extraTiers: readonly string[]): Setting => ({
   path: "service_tier",
   field: "tier",
   feature: "tier",
   type: "text",
   hasNoEffect: (tier) => tier === "auto",
+  writtenIf: (tier: string, _, target) => {
+    const wireTier = serviceTier(tier);
+    return wireTier !== "auto" && (wireTier !== "default" || isOpenaiModel(target));
+  },
   write(tier: string, conversation, context) {
     const wireTier = serviceTier(tier, ...extraTiers);
     if (wireTier === undefined)

@@ -471,6 +471,12 @@ t.test("members are written under this protocol's names", async (t) => {
   });
 });
 
+t.test("the standard tier is sent only to OpenAI, whose projects may have another default", async (t) => {
+  const sent = (tier: string, model?: string) => write({ tier }, {}, undefined, model).body["service_tier"];
+  t.same([sent("STANDARD", OPENAI), sent("default", OPENAI), sent("AUTO", OPENAI)], ["default", "default", undefined]);
+  t.same([sent("standard_only"), sent("default"), sent("flex")], [undefined, undefined, "flex"]);
+});
+
 t.test("members that only some vendors take are left out for others, which is declared", async (t) => {
   const uses: Conversation["uses"] = [
     { feature: "verbosity", path: "text.verbosity" },

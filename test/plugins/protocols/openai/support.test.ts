@@ -39,7 +39,7 @@ t.test("decoded settings are encoded under the newer names, except those that no
   const rest = { max_tokens: 5, stop: "x", top_k: 3, logit_bias: { 1: 2 } };
   t.same(written({ ...body, ...rest }, terms({}, "gpt-4o")), { ...body, max_completion_tokens: 5, stop: ["x"] });
   t.same(written({ ...body, ...rest }), { ...body, max_tokens: 5, stop: ["x"] }, "which only OpenAI's models take");
-  t.same(written({ stop: [] }), {});
+  t.same(written({ stop: [], n: 1 }), {}, "what is the default everywhere is left out");
 });
 
 t.test("what the vendor does not accept is refused, or dropped where its model accepts no sampling", async (t) => {
