@@ -35,8 +35,9 @@ const REMINDER = /^<system-reminder>\n([\s\S]*)\n<\/system-reminder>$/;
 const speaks = (part: Part): boolean =>
   part.kind !== "foreign" && part.kind !== "reasoning" && !(part.kind === "text" && part.text === "");
 
+/** Names of the tier that every provider has unasked: not every one is told it. */
+const UNASKED_TIERS: readonly string[] = ["auto", "default", "standard", "standard_only"];
 /** Different vendors' values with the same meaning. */
-const TIERS: Readonly<Record<string, string>> = { standard: "default", standard_only: "default" };
 const MIMES: Readonly<Record<string, string>> = {
   "image/jpg": "image/jpeg",
   "audio/mp3": "audio/mpeg",
@@ -220,7 +221,7 @@ class Gist {
     this.setting(asked.moderation, "moderation");
     this.setting(asked.cache && "whole", "cache_mark");
     this.setting(asked.user, "user");
-    this.setting(asked.tier === "auto" ? undefined : asked.tier && (TIERS[asked.tier] ?? asked.tier), "tier");
+    this.setting(asked.tier && UNASKED_TIERS.includes(asked.tier) ? undefined : asked.tier, "tier");
     this.setting(asked.modalities?.filter((each) => each !== "text").toString() || undefined, "image_out");
     this.setting(asked.image?.aspect, "image_out");
     this.setting(asked.image?.size, "image_out");
