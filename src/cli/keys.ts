@@ -2,6 +2,7 @@ import { thrownMessage } from "../core/errors.ts";
 import type { Limits } from "../core/limit-kinds.ts";
 import { groupAndParents, keyLimits, type LimitTable, limitScope } from "../core/limits.ts";
 import { type Audit, editDetail } from "../store/audit.ts";
+import { keyVersion } from "../store/key-rows.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { UsageError } from "../text/format-error.ts";
@@ -202,7 +203,9 @@ async function set(name: string, context: KeyActionContext): Promise<AuditedChan
   const edit = parseKeyFields(options, config().models, before);
   if (Object.keys(edit).length === 0) throw new UsageError("keys set needs an option with a field to change.");
   await checkLimits({ ...before, ...edit }, config());
-  const after = (await keys.edit(name, edit)) ?? (await failUnchanged(name, keys, "changed"));
+  // Tags and limits that no option sets were read above: they would undo another operator's change since then.
+  const based = before && (edit.tags !== undefined || edit.limits !== undefined) ? keyVersion(before) : undefined;
+  const after = (await keys.edit(name, edit, based)) ?? (await failUnchanged(name, keys, "changed"));
   await printKey(after, context);
   return { action: "keys.edit", subject: before?.name ?? after.name, detail: editDetail(before, edit) };
 }

@@ -345,6 +345,24 @@ t.test("limits that could not be enforced are refused", async (t) => {
   ]);
 });
 
+t.test("keys set does not undo what another operator changes meanwhile", async (t) => {
+  const { keys, stores } = terminal(t, {
+    ...WORLD,
+    async unenforceableReason() {
+      await stores.keys.edit("one", { limits: { rpm: 7 } });
+      return undefined;
+    },
+  });
+  await stores.keys.create({ name: "one", limits: { rpm: 1, tpm: 2 }, tags: { a: "1" } });
+  const message = /^The key one was changed by somebody else meanwhile\./m;
+  t.match(await keys("set", "one", "--tpm", "5"), { code: 1, out: "", err: message });
+  t.match(await stores.keys.show("one"), { limits: { rpm: 7, tpm: undefined } });
+  await stores.keys.edit("one", { limits: { rpm: 1 } });
+  t.match(await keys("set", "one", "--tag", "b=2"), { code: 1, err: message });
+  await stores.keys.edit("one", { limits: { rpm: 1 } });
+  t.match(await keys("set", "one", "--owner", "x"), { code: 0 }, "a field of its own undoes nothing");
+});
+
 t.test("keys rotate prints another key; the old one works for a while, or not at all", async (t) => {
   const { keys, stores } = terminal(t);
   const first = (await keys("create", "one")).out;
