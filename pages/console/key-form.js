@@ -1,15 +1,16 @@
 /** The form for a new key of the store, or for changing one. */
 
 import { html, useLayoutEffect, useRef, useState } from "../common/ui.js";
-import { change } from "./api.js";
+import { change, get } from "./api.js";
 import { fieldsOf } from "./key-fields.js";
 import { LIMITS, wordsOf } from "./limits.js";
 
 const DAY = 86_400_000;
 const CONFLICT = 409;
 
-export function KeyForm({ of, close, done }) {
+export function KeyForm({ of: opened, close, done }) {
   const [error, setError] = useState();
+  const [of, setOf] = useState(opened);
   const first = useRef();
   // Before the browser draws it: later it would take the focus from a field that the reader has begun to fill in.
   useLayoutEffect(() => first.current?.focus(), []);
@@ -17,22 +18,30 @@ export function KeyForm({ of, close, done }) {
     event.preventDefault();
     const form = event.currentTarget;
     const texts = Object.fromEntries(new FormData(form));
-    const opened = Array.from(form.elements, ({ name, defaultValue = "" }) => [name, defaultValue]);
+    const before = Array.from(form.elements, ({ name, defaultValue = "" }) => [name, defaultValue]);
     try {
       const answer =
         of.id === undefined
           ? await change("POST", "/api/keys", fieldsOf(texts))
           : await change("PATCH", `/api/keys/${of.id}`, {
-              ...fieldsOf(texts, Object.fromEntries(opened)),
+              ...fieldsOf(texts, Object.fromEntries(before)),
               version: of.version,
             });
       close();
       done(answer);
     } catch (thrown) {
       setError(thrown);
-      // Somebody else may have changed it: the list then shows what it is now.
-      if (thrown.status === CONFLICT) done();
+      if (thrown.status === CONFLICT) await loadAgain(thrown).catch(setError);
     }
+  };
+  // Somebody else may have changed it: the list and the fields that the reader has not filled in then show what it is now.
+  const loadAgain = async ({ message }) => {
+    done();
+    if (of.id === undefined) return;
+    const { key } = await get(`/api/keys/${of.id}`);
+    if (key.version === of.version) return;
+    setOf(key);
+    setError({ message: `${message} Other fields now show what the key is; yours can be saved again.` });
   };
   const date = of.expires ? new Date(of.expires).toISOString().slice(0, 10) : "";
   const tomorrow = new Date(Date.now() + DAY).toISOString().slice(0, 10);
