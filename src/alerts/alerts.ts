@@ -11,7 +11,7 @@ const MAX_QUEUED = 100;
 const MAX_SUBJECTS = 2000;
 /**
  * Milliseconds after which an alert that could not be posted, or that another gateway has claimed, which may not be able to post it,
- * is raised again, if its condition lasts.
+ * is raised again, if its condition lasts; its end, too.
  */
 const RAISED_AGAIN = 5 * 60_000;
 /** Characters of a message. */
@@ -29,6 +29,7 @@ interface Alert {
 }
 
 interface ActiveAlert {
+  /** `RESOLVED`: it has ended, but that is not told yet. */
   readonly state: string;
   at: number;
   /**
@@ -76,9 +77,17 @@ export class Alerts {
     this.enqueue(subject, state, "firing", text, ordered);
   }
 
-  /** Ends an alert. @param text of the message, posted only if there was an alert */
+  /**
+   * Ends an alert. One whose end could not be posted is remembered until it is: call this again while the subject is well.
+   * @param text of the message, posted only if there was an alert
+   */
   resolve(subject: string, text: string): void {
-    if (!this.active.delete(subject)) return;
+    const known = this.active.get(subject);
+    if (!known || (known.state === RESOLVED && !this.isDue(subject))) return;
+    this.active.set(subject, {
+      ...{ state: RESOLVED, at: this.now() },
+      claim: known.state === RESOLVED ? known.claim : undefined,
+    });
     this.enqueue(subject, RESOLVED, "resolved", text);
   }
 
@@ -96,7 +105,7 @@ export class Alerts {
         this.active.set(subject, { state: "", at: Number.NEGATIVE_INFINITY, claim: undefined });
   }
 
-  /** Subjects with an alert. */
+  /** Subjects with an alert, or with an end that is not told yet. */
   get subjects(): Iterable<string> {
     return this.active.keys();
   }
@@ -145,6 +154,8 @@ export class Alerts {
       const { subject } = message;
       try {
         if (!(await this.claim(subject, state, settings.repeat, ordered))) {
+          // Of an end that is another's also when it is asked about again, that one has told.
+          if (this.active.get(subject)?.claim === "another's") this.forgetEnded(subject, state);
           this.setClaim(subject, "another's");
           this.raiseAgainSoon(subject, state);
           continue;
@@ -152,11 +163,17 @@ export class Alerts {
         this.setClaim(subject, undefined);
         await this.parts.webhook.post(settings.webhook, message, this.closing.signal);
         this.posted++;
+        this.forgetEnded(subject, state);
       } catch (thrown) {
         this.noteFailure(subject, state, thrownMessage(thrown));
         await this.parts.claims.release(subject, state).catch(() => this.setClaim(subject, "unposted"));
       }
     }
+  }
+
+  /** Forgets a subject whose end has been told, if it has not begun again. */
+  private forgetEnded(subject: string, state: string): void {
+    if (state === RESOLVED && this.active.get(subject)?.state === RESOLVED) this.active.delete(subject);
   }
 
   private setClaim(subject: string, claim: ActiveAlert["claim"]): void {

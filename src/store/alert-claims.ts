@@ -33,7 +33,10 @@ export class AlertClaims {
    * Lets another gateway claim an alert that this one could not send, while the state is the same.
    * @throws Error when the store does not respond
    */
-  async release(_subject: string, _state: string): Promise<void> {}
+  async release(subject: string, state: string): Promise<void> {
+    // An end that is not told is still to be told after a restart.
+    if (state === RESOLVED) await this.claim(subject, "", 0, false);
+  }
 
   /** Returns the subjects whose alert has not ended, of former processes too. @throws Error when the store does not respond */
   async unresolved(): Promise<readonly string[]> {

@@ -189,6 +189,57 @@ t.test(
   },
 );
 
+t.test("an end that could not be posted is posted soon, once, by this gateway or by another one", async (t) => {
+  for (const isCutOff of [false, true]) {
+    const clock = { now: 0 };
+    const claims = sharedClaims(clock);
+    const one = await make(t, claims, undefined, 4 * HOUR, clock);
+    const other = await make(t, claims, undefined, 4 * HOUR, clock);
+    const both = [one, other];
+    const told = async (state: string, order = both) => {
+      for (const { alerts } of order)
+        if (state === "well") alerts.resolve("ledger", "it is written again");
+        else alerts.raise({ subject: "ledger", state, text: "it cannot be written" });
+      await Promise.all(order.map(({ alerts }) => alerts.flush()));
+      return both.map(({ receiver }) => receiver.received.map(({ state }) => state));
+    };
+    await told("waiting");
+    one.receiver.answers.push(...Array.from({ length: isCutOff ? 500 : 1 }, () => ({ status: 403 })));
+    t.same(await told("well"), [["firing"], []], "one has claimed it, and cannot post it");
+    clock.now = 4 * MINUTE;
+    t.same(await told("well"), [["firing"], []]);
+    // One that cannot post tries for a while, and asks after the other.
+    for (; clock.now < 10 * HOUR; clock.now += MINUTE) await told("well", isCutOff ? [other, one] : both);
+    t.same(await told("well"), isCutOff ? [["firing"], ["resolved"]] : [["firing", "resolved"], []]);
+    t.same(
+      both.flatMap(({ alerts }) => [...alerts.subjects]),
+      [],
+      "nothing is left to tell",
+    );
+  }
+});
+
+t.test("an end that is not told does not keep the alert from being raised again", async (t) => {
+  const { alerts, receiver, clock } = await make(t);
+  const raise = () => alerts.raise({ subject: "ledger", state: "waiting", text: "it cannot be written" });
+  raise();
+  await alerts.flush();
+  receiver.answers.push({ status: 403 });
+  alerts.resolve("ledger", "it is written again");
+  await alerts.flush();
+  raise();
+  clock.now = 999;
+  await alerts.flush();
+  t.same([...alerts.subjects], ["ledger"]);
+  alerts.resolve("ledger", "it is written again");
+  await alerts.flush();
+  t.same(
+    receiver.received.map(({ state }) => state),
+    ["firing", "firing", "resolved"],
+  );
+  t.same([...alerts.subjects], []);
+});
+
 t.test("a flood of alerts is truncated, and nothing is posted after the stop", async (t) => {
   const { receiver, alerts, log } = await make(t);
   for (let i = 0; i < 150; i++) alerts.raise({ subject: `s${i}`, state: "bad", text: "x" });

@@ -21,4 +21,7 @@ t.test("alerts that have not ended are remembered over a restart", async (t) => 
   ] as const)
     t.equal(await restarted().claim(subject, state, 1000, false), true);
   t.same(await restarted().unresolved(), ["target a:b"]);
+  await restarted().release("target a:b", "worse");
+  await restarted().release("ledger", "resolved");
+  t.same(await restarted().unresolved(), ["target a:b", "ledger"], "nor those whose end could not be told");
 });

@@ -20,7 +20,10 @@ export class PostgresClaims extends AlertClaims {
   }
 
   override async unresolved(): Promise<readonly string[]> {
-    const rows = await this.database.query("select subject from told where state <> ?::text", RESOLVED);
+    const rows = await this.database.query(
+      "select subject from told where state <> ?::text or at = '-infinity'",
+      RESOLVED,
+    );
     return rows.map(({ subject }) => String(subject));
   }
 }
