@@ -12,8 +12,10 @@ import type { WrongTokens } from "./wrong-tokens.ts";
 /** The result of a sign-in at the identity provider. */
 export type OidcResult = { readonly cookies: readonly string[] } & (
   | { readonly who: string; readonly role: Role; readonly to: string; readonly refused?: never }
-  /** `late`: no sign-in was begun here, or it has expired. `no_role`: none of the person's roles is known here. */
-  | { readonly refused: "late" | "no_role"; readonly who?: string }
+  /** No sign-in was begun here, or it has expired. */
+  | { readonly refused: "late" }
+  /** None of the person's roles is known here. `detail` is for the log. */
+  | { readonly refused: "no_role"; readonly who: string; readonly detail: string }
 );
 
 /** The way in which somebody signed in. */
@@ -162,8 +164,8 @@ export class Access {
     const login = (sealed && (await this.seal()).unseal(sealed, LOGIN)) as PendingSignIn | undefined;
     const forgotten = this.setCookieValue(LOGIN, "", request, 0);
     if (!signIn || !login || login.until < Date.now()) return { refused: "late", cookies: [forgotten] };
-    const { who, role } = await signIn.finish(query, login);
-    if (!role) return { refused: "no_role", who, cookies: [forgotten] };
+    const { who, role, groups } = await signIn.finish(query, login);
+    if (!role) return { refused: "no_role", who, detail: signIn.describeClaim(groups), cookies: [forgotten] };
     // Of the settings that have given the role: others may have been loaded meanwhile.
     const session = await this.openSession({ kind: "oidc", role, who, settingsHash: signIn.settingsHash }, request);
     return { who, role, to: login.to, cookies: [session, forgotten] };

@@ -22,6 +22,8 @@ interface OidcUser {
   readonly who: string;
   /** Undefined: none of the roles here. */
   readonly role: Role | undefined;
+  /** Values of the claim that decides; undefined: the provider sent no such claim. */
+  readonly groups: readonly string[] | undefined;
 }
 
 /** The redirect URI's path. */
@@ -31,6 +33,8 @@ export const CALLBACK_PATH = "/api/session/callback";
 const SIGN_IN_TIMEOUT = 10 * 60_000;
 /** Timeout in seconds of each request to the identity provider. */
 const TIMEOUT = 10;
+/** Maximum groups in a line of the log. */
+const LOGGED_GROUPS = 20;
 /** Tolerated clock difference in seconds. */
 const SKEW = 30;
 
@@ -90,16 +94,28 @@ export class OidcSignIn {
     return this.userOf({ ...more, ...claims });
   }
 
+  /** Says what the provider sent of the claim that decides on roles. @param groups its values; undefined: it was not sent */
+  describeClaim(groups: readonly string[] | undefined): string {
+    const { claim } = this.settings.roles;
+    return groups
+      ? `The claim ${claim} has ${groups.length > 0 ? groups.slice(0, LOGGED_GROUPS).join(", ") : "no value"}: see roles of admin: oidc in gateway.yaml.`
+      : `The identity provider sent no claim ${claim}: let it add that to the ID token or userinfo, or name another in roles.`;
+  }
+
   private userOf(claims: Claims): OidcUser {
     const { name, roles } = this.settings;
     const claimed = claimAt(claims, roles.claim);
-    const values = (Array.isArray(claimed) ? claimed : [claimed]).flatMap((value) => asText(value) ?? []);
-    const has = (wanted: readonly string[]) => wanted.some((value) => value === "*" || values.includes(value));
+    const groups = (Array.isArray(claimed) ? claimed : [claimed]).flatMap((value) => asText(value) ?? []);
+    const has = (wanted: readonly string[]) => wanted.some((value) => value === "*" || groups.includes(value));
     const email = claims["email_verified"] === false ? undefined : claims["email"];
     const named = name === undefined ? [email, claims["preferred_username"]] : [claimAt(claims, name)];
     const who = [...named, claims["sub"]].map(asText).find((each) => each !== undefined && each !== "") as string;
     // A prefix, so that no name from the provider equals that of a token's holder.
-    return { who: `oidc:${who}`, role: has(roles.admin) ? "admin" : has(roles.viewer) ? "viewer" : undefined };
+    return {
+      who: `oidc:${who}`,
+      role: has(roles.admin) ? "admin" : has(roles.viewer) ? "viewer" : undefined,
+      groups: claimed === undefined ? undefined : groups,
+    };
   }
 
   /** Returns the provider's metadata; queried again after a failure. */

@@ -90,7 +90,8 @@ export class SessionRoutes {
     const { cookies } = result;
     const address = this.access.addressOf(request);
     if (result.refused !== undefined) {
-      this.log.warn({ who: result.who, why: result.refused, address }, "the sign-in failed");
+      const { cookies: _, refused: why, ...more } = result;
+      this.log.warn({ ...more, why, address }, "the sign-in failed");
       return redirect(response, `/?sign_in=${result.refused}`, cookies);
     }
     const { who, role, to } = result;

@@ -69,6 +69,22 @@ t.test("users of an identity provider sign in with the role of their groups, and
   t.match(eve, { to: "/?sign_in=no_role", session: { role: null } });
 });
 
+t.test("the log says which groups a user without a role has, or that the provider sends none", async (t) => {
+  const { enter, log } = await start(t);
+  await enter("eve");
+  const lost = await start(t, { roles: "roles: { claim: realm_access.roles, admin: [boss] }" });
+  await lost.enter("bob");
+  const refusal = (lines: typeof log.lines) => lines.find(({ message }) => message === "the sign-in failed")?.fields;
+  t.match(refusal(log.lines), {
+    why: "no_role",
+    detail: "The claim groups has guests: see roles of admin: oidc in gateway.yaml.",
+  });
+  t.match(refusal(lost.log.lines), {
+    why: "no_role",
+    detail: /^The identity provider sent no claim realm_access\.roles: let it add that to the ID token or userinfo/,
+  });
+});
+
 t.test("the audit trail names the user; another site changes nothing with the user's cookie", async (t) => {
   const { base, enter, gateway } = await start(t);
   const { surfer } = await enter("alice");
