@@ -1,8 +1,10 @@
 import { isUtf8 } from "node:buffer";
+import { parseClientJson } from "../wire/client-json.ts";
 import { JsonError, type JsonFault, type Member, type Scan, Scanner } from "../wire/json.ts";
 import type { FormError } from "../wire/multipart.ts";
 import { countMembers, firstElements } from "../wire/paths.ts";
 import { type ByteSpan, type Edit, shiftSpan, splice } from "../wire/splice.ts";
+import { mayEscapeNames } from "../wire/watch.ts";
 import { GatewayError } from "./errors.ts";
 
 /** Bytes of a string that every scan checks. */
@@ -130,7 +132,7 @@ export class Body {
     const member = this.member(name);
     if (!member) return undefined;
     if (this.parsed) return (this.parsed.value as Record<string, unknown>)[name];
-    return this.parse(() => JSON.parse(this.slice(member.start, member.end).toString()));
+    return this.parse(() => this.parseBytes(this.slice(member.start, member.end)));
   }
 
   /**
@@ -171,7 +173,7 @@ export class Body {
     const member = this.member(name);
     if (member?.kind !== "array") return [];
     const elements = firstElements(this.slice(member.start, member.end), count);
-    return this.parse(() => elements.map((element) => JSON.parse(element.toString()) as unknown));
+    return this.parse(() => elements.map((element) => this.parseBytes(element)));
   }
 
   /**
@@ -179,8 +181,13 @@ export class Body {
    * @throws GatewayError `invalid_json`
    */
   json(): unknown {
-    this.parsed ??= { value: this.parse(() => JSON.parse(this.bytes().toString())) };
+    this.parsed ??= { value: this.parse(() => this.parseBytes(this.bytes())) };
     return this.parsed.value;
+  }
+
+  private parseBytes(json: Buffer): unknown {
+    const { found } = this;
+    return parseClientJson(json, typeof found === "object" ? mayEscapeNames(found) : undefined);
   }
 
   /**
@@ -260,7 +267,7 @@ const duplicateMemberError = (): GatewayError =>
  */
 export function parseUnambiguous(json: Buffer): unknown {
   try {
-    const value: unknown = JSON.parse(json.toString());
+    const value = parseClientJson(json);
     if (countMembers(json) === countParsedMembers(value)) return value;
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });

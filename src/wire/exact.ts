@@ -58,6 +58,11 @@ function isUnescaped(text: string, from: number, to: number): boolean {
   return true;
 }
 
+/** Parses JSON text as `JSON.parse` does, but always reads names as they are written; takes several times as long. */
+export function parseNames(text: string): unknown {
+  return new ExactReader(text, NONE, false).readDocument();
+}
+
 class ExactReader {
   private offset = 0;
   private depth = 0;
@@ -65,6 +70,7 @@ class ExactReader {
   constructor(
     private readonly text: string,
     private readonly raw: ReadonlySet<string>,
+    private readonly keepsNumbers = true,
   ) {}
 
   readDocument(): unknown {
@@ -193,7 +199,7 @@ class ExactReader {
     const source = NUMBER.exec(this.text)?.[0] ?? this.fail();
     this.offset += source.length;
     const value = Number(source);
-    return fitsDouble(value, source) ? value : new RawJson(source);
+    return !this.keepsNumbers || fitsDouble(value, source) ? value : new RawJson(source);
   }
 
   private word<T>(literal: string, value: T): T {

@@ -453,6 +453,7 @@ export class Scanner implements Nesting {
 
   private endName(piece: Buffer, end: number): void {
     this.keyEnd = this.base + end;
+    if (this.escaped) this.seen |= ESCAPED_NAME;
     if (this.nameParts) {
       this.nameParts.push(piece.subarray(0, end));
       const nameBytes = Buffer.concat(this.nameParts);

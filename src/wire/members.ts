@@ -31,7 +31,7 @@ export interface Scan {
   readonly end: number;
   /** Bytes of the whole text. */
   readonly length: number;
-  /** For the engine: which of the texts that it looks for may occur below the top level, one bit each. */
+  /** For the engine: which of the texts that it looks for may occur below the top level, one bit each; and escapes in names. */
   readonly seen: number;
   /** Returns the member of that name; of duplicates the last one, as `JSON.parse` does. */
   find(name: string): Member | undefined;

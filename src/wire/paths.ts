@@ -82,6 +82,21 @@ export function countMembers(text: Buffer): number {
   return count;
 }
 
+const ESCAPE = Buffer.from("\\u");
+
+/**
+ * Reports whether the name of a member has a `\u` in it, in a JSON text.
+ * @param text valid JSON
+ */
+export function hasEscapedName(text: Buffer): boolean {
+  for (let at = text.indexOf(ESCAPE); at >= 0; at = text.indexOf(ESCAPE, at)) {
+    // From behind the `u` on: the string ends there as it would from its beginning.
+    at = skipString(text, at + 1);
+    if (text[skipSpace(text, at)] === COLON) return true;
+  }
+  return false;
+}
+
 /** One node in the tree of searched paths. */
 class PathTree {
   isRemoved = false;

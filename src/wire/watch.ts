@@ -36,6 +36,9 @@ function longerVariants(letters: readonly string[]): string[] {
   return [...variants.values()];
 }
 
+/** Returns false if no name in the text has a `\u` in it. True: one may. */
+export const mayEscapeNames = (scan: Scan): boolean => (scan.seen & ESCAPED_NAME) !== 0;
+
 /**
  * Names and short values that every scan of a JSON text looks for as it passes them: their absence is known without searching the
  * text again.

@@ -43,7 +43,7 @@ const NEEDLE = 106_496;
 const SLOTS = 4096;
 /** Bytes of a value, including its opening quote, from which it is too long to be watched. */
 export const LONG_VALUE = 200;
-/** Set in `seen` where a name, or a short value, contains a `\u` and may be any text. */
+/** Set in `seen` where a name, also at the top level, or a short value, contains a `\u` and may be any text. */
 export const [ESCAPED_NAME, ESCAPED_VALUE] = [1 << 31, 1 << 30] as const;
 
 /** The part of the WebAssembly API used here; node's types leave it to those of browsers. */

@@ -177,3 +177,22 @@ t.test("a member's value, and a text, are read only if all parsers read the same
   for (const text of ["{", '{"a":1,"a":1}', '[{"a":{"b":1,"\\u0062":2}}]'])
     t.throws(() => parseUnambiguous(Buffer.from(text)), { code: "invalid_json" }, text);
 });
+
+t.test("no name is read as another one that V8 has read before", async (t) => {
+  const textOf = (kind: string, name: string) => Buffer.from(`{"list":[{"${kind}":0,"${name}":1}]}`);
+  const readers: Record<string, (text: Buffer) => unknown> = {
+    scanned: (text) => new Body([text], scan(text)).json(),
+    unscanned: (text) => new Body([text], "json").json(),
+    member: (text) => ({ list: new Body([text], scan(text)).value("list") }),
+    elements: (text) => ({ list: new Body([text], "json").elements("list", 1) }),
+    message: (text) => parseUnambiguous(text),
+  };
+  for (const [kind, read] of Object.entries(readers)) {
+    // Objects of each kind have a first name of their own: V8 remembers what has followed it.
+    JSON.parse(textOf(kind, "file_i\\\\").toString());
+    t.same(read(textOf(kind, "file_i\\u0064")), { list: [{ [kind]: 0, file_id: 1 }] }, kind);
+  }
+  JSON.parse('{"at the top":0,"file_i\\\\":1}');
+  const top = Buffer.from('{"at the top":0,"file_i\\u0064":1}');
+  t.same(new Body([top], scan(top)).json(), { "at the top": 0, file_id: 1 });
+});

@@ -564,3 +564,10 @@ t.test("the time for many objects below a long name grows no faster than their n
     ],
   );
 });
+
+t.test("an object cannot be hidden by a name that V8 takes for one it has read before", async (t) => {
+  const part = (name: string) =>
+    `{"input":[{"role":"user","content":[{"hidden":1,"${name}":"file-theirs","type":"input_file"}]}]}`;
+  JSON.parse(part("file_i\\\\"));
+  t.same(named(responses, part("file_i\\u0064")), ["input.0.content.0.file_id=file-theirs"]);
+});

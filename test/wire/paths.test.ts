@@ -1,5 +1,5 @@
 import t from "tap";
-import { countMembers, type JsonPath, pathEdits, stringsIn } from "../../src/wire/paths.ts";
+import { countMembers, hasEscapedName, type JsonPath, pathEdits, stringsIn } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
 import { locatePaths, valueAt } from "../support/locate-paths.ts";
 
@@ -161,4 +161,26 @@ t.test("strings within a value come in document order with their holders, to the
     [1, 0],
   );
   t.end();
+});
+
+t.test("an escape in a name is told from one in a value", async (t) => {
+  const has = (json: string) => hasEscapedName(Buffer.from(json));
+  for (const json of [
+    '{"\\u0061":1}',
+    '[{"a":{"b\\u0063" \n:1}}]',
+    '{"a":"\\u0061\\"\\u0062:","\\u0063":1}',
+    '{"a":"\\\\","b\\\\\\u0061":1}',
+    `{"a":"\\u0061${"x\\\\".repeat(50)}","\\u0063":1}`,
+  ])
+    t.equal(has(json), true, json);
+  for (const json of [
+    '{"a":"\\u0061"}',
+    '{"a":["\\u0061\\":",":"]}',
+    '{"a":1}',
+    '"\\u0061"',
+    '{"a\\n":"\\\\u"}',
+    '"\\u',
+    "",
+  ])
+    t.equal(has(json), false, json);
 });
