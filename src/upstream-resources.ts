@@ -33,7 +33,7 @@ export class UpstreamResources {
     if (known) return known.address;
     const demo = new Demo(this.protocols);
     const address = await demo.start();
-    this.pools.exempt(address);
+    for (const connections of [this.pools, this.agents]) connections.exempt(address);
     this.demos.set(provider, { demo, address });
     return address;
   }

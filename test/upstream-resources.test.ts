@@ -37,3 +37,15 @@ t.test("the built-in provider has one server, as long as there is one", async (t
   await carried.release(next);
   await t.rejects(fetch(address));
 });
+
+t.test("the built-in provider is reached without a proxy, on passthrough paths too", async (t) => {
+  const before = process.env["http_proxy"];
+  process.env["http_proxy"] = "http://127.0.0.1:1";
+  const carried = new UpstreamResources([tiny]);
+  if (before === undefined) delete process.env["http_proxy"];
+  else process.env["http_proxy"] = before;
+  const address = await carried.demo("demo");
+  t.equal(carried.agents.proxyFor(address), undefined);
+  t.match(carried.agents.proxyFor(new URL("http://provider.test")), { host: "127.0.0.1" });
+  await carried.release(new Map());
+});

@@ -51,7 +51,7 @@ export class Agents {
    * @param environment where the proxy variables are looked up
    * @throws FileError for an invalid address in one of them
    */
-  constructor(private readonly environment: NodeJS.ProcessEnv) {
+  constructor(environment: NodeJS.ProcessEnv) {
     this.proxies = readingProxies(() => new Proxies(environment));
   }
 
@@ -63,14 +63,23 @@ export class Agents {
    */
   get(target: URL, account: string, connect = 0, keepAlive = true): HttpAgent {
     const { protocol } = target;
-    const name = `${protocol} ${keepAlive} ${connect} ${account}`;
+    const proxy = this.proxies.for(target);
+    const name = `${protocol} ${proxy !== undefined} ${keepAlive} ${connect} ${account}`;
     return this.agents.getOrInsertComputed(name, () => {
-      const options = { keepAlive, timeout: KEEP_ALIVE, proxyEnv: this.environment };
+      // Not the environment itself, which Node reads differently: https has no fallback there, a scheme is required, and a host in
+      // NO_PROXY does not stand for its subdomains.
+      const proxyEnv = proxy ? { http_proxy: proxy.address, https_proxy: proxy.address } : {};
+      const options = { keepAlive, timeout: KEEP_ALIVE, proxyEnv };
       if (protocol === "http:") return new HttpAgent(options);
       // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
       const verified = { ...options, rejectUnauthorized: true };
-      return this.proxies.for(target) ? new TunnelAgent(verified, connect) : new HttpsAgent(verified);
+      return proxy ? new TunnelAgent(verified, connect) : new HttpsAgent(verified);
     });
+  }
+
+  /** Connects to an origin without a proxy, because it is a server in this process. */
+  exempt(origin: URL): void {
+    this.proxies.exempt(origin);
   }
 
   /** Returns the proxy in front of an address: it takes http requests itself, and opens a tunnel for https. */
@@ -81,7 +90,7 @@ export class Agents {
   /** Closes the connections of unused accounts. @param used names of the accounts still in use */
   retain(used: ReadonlySet<string>): void {
     for (const [name, agent] of this.agents) {
-      if (used.has(name.split(" ").slice(3).join(" "))) continue;
+      if (used.has(name.split(" ").slice(4).join(" "))) continue;
       this.agents.delete(name);
       agent.destroy();
     }

@@ -28,8 +28,6 @@ export class Pools {
   /** The same pools by a provider's URL object: parsing an address costs more than this lookup. */
   private readonly byAddress = new WeakMap<URL, { credentialId: string; pool: Pool }[]>();
   private readonly proxies: Proxies;
-  /** Origins that are reached without a proxy, whatever the environment says. */
-  private readonly exempted = new Set<string>();
 
   /** @throws Error for an invalid address in a proxy variable. */
   constructor(private readonly options: PoolsOptions = {}) {
@@ -37,8 +35,8 @@ export class Pools {
   }
 
   /** Connects to an origin without a proxy, because it is a server in this process. */
-  exempt({ origin }: URL): void {
-    this.exempted.add(origin);
+  exempt(origin: URL): void {
+    this.proxies.exempt(origin);
   }
 
   /**
@@ -68,7 +66,7 @@ export class Pools {
     const key = `${origin.origin} ${credentialId} ${warm}`;
     return this.pools.getOrInsertComputed(key, () => {
       const { connections = 4096, keepAlive = 30_000, lookup, connectInProcess } = this.options;
-      const proxy = this.exempted.has(origin.origin) ? undefined : this.proxies.for(origin);
+      const proxy = this.proxies.for(origin);
       return new Pool(origin.origin, { connections, keepAlive, warm, lookup, connectInProcess, proxy });
     });
   }

@@ -2,6 +2,8 @@
 export interface HttpProxy {
   /** Scheme, host and port: safe to log, without credentials. */
   readonly origin: string;
+  /** The whole address, with its credentials, as Node's own agents take it. */
+  readonly address: string;
   readonly host: string;
   readonly port: number;
   /** The connection to the proxy itself uses TLS. */
@@ -29,6 +31,7 @@ export class Proxies {
   private readonly http: HttpProxy | undefined;
   private readonly https: HttpProxy | undefined;
   private readonly exemptions: readonly Exemption[];
+  private readonly exemptOrigins = new Set<string>();
 
   /** @throws Error for an invalid proxy address; it names the variable, and nothing of its value. */
   constructor(environment: Readonly<Record<string, string | undefined>>) {
@@ -45,10 +48,15 @@ export class Proxies {
       .map(parseExemption);
   }
 
+  /** Makes an origin be reached without a proxy, whatever the environment says: it is a server in this process. */
+  exempt({ origin }: URL): void {
+    this.exemptOrigins.add(origin);
+  }
+
   /** Returns the proxy for connections to an origin; undefined: none. */
-  for({ protocol, hostname, port }: URL): HttpProxy | undefined {
+  for({ protocol, hostname, port, origin }: URL): HttpProxy | undefined {
     const proxy = protocol === "https:" ? this.https : this.http;
-    if (!proxy) return undefined;
+    if (!proxy || this.exemptOrigins.has(origin)) return undefined;
     const host = normalizeHost(hostname);
     const portNumber = Number(port) || (protocol === "https:" ? 443 : 80);
     const exempt = this.exemptions.some(
@@ -65,7 +73,7 @@ function parseProxy(value: string, name: string): HttpProxy {
   const invalid = new Error(`${name} is not the address of a proxy: http://HOST:PORT or https://HOST:PORT is wanted.`);
   const url = URL.parse(value.includes("://") ? value : `http://${value}`);
   if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") throw invalid;
-  const { username, password, origin, protocol, hostname, port } = url;
+  const { username, password, origin, href: address, protocol, hostname, port } = url;
   const secure = protocol === "https:";
   let authorization = "";
   if (username !== "" || password !== "") {
@@ -76,7 +84,8 @@ function parseProxy(value: string, name: string): HttpProxy {
       throw invalid;
     }
   }
-  return { origin, host: withoutBrackets(hostname), port: Number(port) || (secure ? 443 : 80), secure, authorization };
+  const host = withoutBrackets(hostname);
+  return { origin, address, host, port: Number(port) || (secure ? 443 : 80), secure, authorization };
 }
 
 /** Parses `host`, `.host`, `*.host` (subdomains only), `host:port`, `[::1]:port`, `::1`, `*`. */
