@@ -10,7 +10,14 @@ import { readErrorBody } from "../../src/upstream/pass-bodies.ts";
 
 const SECRET = "a-credential-0123456789";
 const redactor = new Redactor([SECRET]);
-const proxy = { origin: "http://proxy.test:1", address: "http://proxy.test:1/", host: "proxy.test", port: 1, secure: false, authorization: "" };
+const proxy = {
+  origin: "http://proxy.test:1",
+  address: "http://proxy.test:1/",
+  host: "proxy.test",
+  port: 1,
+  secure: false,
+  authorization: "",
+};
 const direct = { target: new URL("http://provider.test/") };
 
 /** What becomes of the connection behind a body. */

@@ -1,3 +1,5 @@
+import { BlockList, isIP } from "node:net";
+
 /** An HTTP/1.1 proxy between the gateway and providers. */
 export interface HttpProxy {
   /** Scheme, host and port: safe to log, without credentials. */
@@ -31,6 +33,7 @@ export class Proxies {
   private readonly http: HttpProxy | undefined;
   private readonly https: HttpProxy | undefined;
   private readonly exemptions: readonly Exemption[];
+  private readonly exemptRanges = new BlockList();
   private readonly exemptOrigins = new Set<string>();
 
   /** @throws Error for an invalid proxy address; it names the variable, and nothing of its value. */
@@ -42,10 +45,9 @@ export class Proxies {
     this.http = proxy("http_proxy");
     this.https = proxy("https_proxy") ?? this.http;
     const exempt = environment["no_proxy"] ?? environment["NO_PROXY"] ?? "";
-    this.exemptions = exempt
-      .split(/[,\s]+/)
-      .filter((entry) => entry !== "")
-      .map(parseExemption);
+    const entries = exempt.split(/[,\s]+/).filter((entry) => entry !== "");
+    this.exemptions = entries.map(parseExemption);
+    for (const entry of entries) addRange(this.exemptRanges, entry);
   }
 
   /** Makes an origin be reached without a proxy, whatever the environment says: it is a server in this process. */
@@ -64,7 +66,9 @@ export class Proxies {
         (exemption.port === 0 || exemption.port === portNumber) &&
         (exemption.host === "" || (exemption.apex && host === exemption.host) || host.endsWith(`.${exemption.host}`)),
     );
-    return exempt ? undefined : proxy;
+    const version = isIP(host);
+    const inRange = version > 0 && this.exemptRanges.check(host, version === 6 ? "ipv6" : "ipv4");
+    return exempt || inRange ? undefined : proxy;
   }
 }
 
@@ -93,6 +97,14 @@ function parseExemption(entry: string): Exemption {
   const [, name = entry, port = "0"] = /^(\[.+\]|[^:]+):(\d+)$/.exec(entry) ?? [];
   const host = name === "*" ? "" : normalizeHost(name).replace(/^\*?\./, "");
   return { host, port: Number(port), apex: !name.startsWith("*.") };
+}
+
+/** Adds a range of addresses, like `10.0.0.0/8`; an entry that is none adds nothing. */
+function addRange(ranges: BlockList, entry: string): void {
+  const [, address = "", bits = ""] = /^([0-9a-f.:]+)\/(\d{1,3})$/i.exec(entry) ?? [];
+  const version = isIP(address);
+  if (version === 4 && Number(bits) <= 32) ranges.addSubnet(address, Number(bits), "ipv4");
+  if (version === 6 && Number(bits) <= 128) ranges.addSubnet(address, Number(bits), "ipv6");
 }
 
 /** Returns a host in lower case, without brackets and without the trailing dot of a full name. */

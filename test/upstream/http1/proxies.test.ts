@@ -67,6 +67,11 @@ t.test("hosts in NO_PROXY are reached directly", (t) => {
     ["[::1]", "http://[::1]:1", true],
     ["[::1]:2", "http://[::1]:1", false],
     ["[::1]:1", "http://[::1]:1", true],
+    ["localhost,10.0.0.0/8", "https://10.1.2.3:8000", true],
+    ["10.0.0.0/8", "http://11.1.2.3", false],
+    ["10.0.0.0/8", "http://10.test", false],
+    ["fd00::/8", "http://[fd00::7]:8000", true],
+    ["10.0.0.0/33,a/b,/", "http://10.1.2.3", false],
   ];
   for (const [no, address, direct] of cases) {
     const found = proxy({ http_proxy: "http://p.test", NO_PROXY: no }, address);
