@@ -20,15 +20,33 @@ export function inlineRoot(root: JsonObject): JsonObject | undefined {
 const NO_PARAMETERS = new RawJson('{"type":"object","properties":{}}');
 
 /**
- * Returns a function's parameters with an object at their root: vendors refuse a schema without `type: "object"`, which some
- * clients omit, or that only refers to it.
+ * Returns a function's parameters with an object at their root: vendors refuse a schema without `type: "object"` or `properties`, which
+ * some clients omit, or that only refers to one.
+ * @param refused members at the root that the vendor refuses, and with them the request: they are moved into the description, where
+ * the model reads them
  */
-export function objectParameters(parameters: RawJson): RawJson {
+export function objectParameters(parameters: RawJson, refused: readonly string[] = []): RawJson {
   const root = asObject(parameters.value);
   if (!root || Object.keys(root).length === 0) return NO_PARAMETERS;
-  if (root["type"] !== undefined) return parameters;
-  const inlined = root["$ref"] === undefined ? undefined : inlineRoot(parseExact(parameters.text) as JsonObject);
-  return inlined
-    ? new RawJson(writeJson({ ...inlined, type: "object" }))
-    : new RawJson(parameters.text.replace("{", '{"type":"object",'));
+  const described = refused.filter((name) => Object.hasOwn(root, name));
+  if (described.length > 0) return objectParameters(describeMembers(parameters, described));
+  const { type, properties } = root;
+  const inlined =
+    type === undefined && root["$ref"] !== undefined
+      ? inlineRoot(parseExact(parameters.text) as JsonObject)
+      : undefined;
+  if (inlined) return new RawJson(writeJson({ ...inlined, type: "object" }));
+  const lacksProperties = (properties ?? undefined) === undefined && (type === undefined || type === "object");
+  if (properties === null && lacksProperties)
+    return new RawJson(writeJson({ ...(parseExact(parameters.text) as JsonObject), type: "object", properties: {} }));
+  const added = (type === undefined ? '"type":"object",' : "") + (lacksProperties ? '"properties":{},' : "");
+  return added === "" ? parameters : new RawJson(parameters.text.replace("{", `{${added}`));
+}
+
+function describeMembers({ text }: RawJson, names: readonly string[]): RawJson {
+  const { description, ...root } = parseExact(text) as JsonObject;
+  const described = Object.fromEntries(names.map((name) => [name, root[name]]));
+  for (const name of names) delete root[name];
+  const own = typeof description === "string" ? `${description}\n\n` : "";
+  return new RawJson(writeJson({ ...root, description: own + writeJson(described) }));
 }

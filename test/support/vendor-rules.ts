@@ -390,10 +390,20 @@ export function newestFaultsOf(protocol: string, text: string): Fault[] {
   if (protocol !== "gemini")
     for (const name of ["temperature", "top_p", "top_k"]) court.need(!(name in body), name, "is taken no more");
   court.need(asObject(body["thinking"])?.["type"] !== "enabled", "thinking", "by tokens is taken no more");
+  if (protocol.startsWith("openai-"))
+    for (const tool of objects(body["tools"])) functionOfOpenai(court, asObject(tool["function"]) ?? tool);
   const config = asObject(body["generationConfig"]) ?? {};
   const budget = asObject(config["thinkingConfig"])?.["thinkingBudget"];
   court.need(budget === undefined || Number(budget) < 0, "thinkingConfig", "a budget is taken no more");
   return court.faults;
+}
+
+function functionOfOpenai(court: Court, { parameters }: JsonObject): void {
+  const root = asObject(parameters);
+  if (!root) return;
+  court.need(isObject(root["properties"]), "tools", "object schema missing properties");
+  for (const name of ["oneOf", "anyOf", "allOf", "enum", "const", "not"])
+    court.need(!(name in root), "tools", `schema must not have ${name} at the top level`);
 }
 
 /** Returns the faults of a Chat body for a server of another vendor, most of which refuse, or pass over, what only OpenAI has. */

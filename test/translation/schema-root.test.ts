@@ -8,6 +8,25 @@ t.test("parameters of an object keep their text", async (t) => {
   for (const text of ['{ "properties": {}, "type": "object" }', '{"type":"array"}']) t.equal(rewritten(text), text);
 });
 
+t.test("missing properties are added to an object", async (t) => {
+  t.equal(rewritten('{ "type": "object" }'), '{"properties":{}, "type": "object" }');
+  t.equal(rewritten('{"type":"object","properties":null,"x":1.5}'), '{"type":"object","properties":{},"x":1.5}');
+  t.equal(rewritten('{"additionalProperties":{}}'), '{"type":"object","properties":{},"additionalProperties":{}}');
+});
+
+t.test("members that a vendor refuses at the root are described", async (t) => {
+  const text = '{"description":"Which.","anyOf":[{"const":1.5}],"properties":{"a":{"anyOf":[]}},"not":{}}';
+  const described = '"description":"Which.\\n\\n{\\"anyOf\\":[{\\"const\\":1.5}]}"';
+  t.equal(
+    objectParameters(new RawJson(text), ["oneOf", "anyOf"]).text,
+    `{"type":"object","properties":{"a":{"anyOf":[]}},"not":{},${described}}`,
+  );
+  t.equal(
+    objectParameters(new RawJson('{"anyOf":[]}'), ["allOf"]).text,
+    '{"type":"object","properties":{},"anyOf":[]}',
+  );
+});
+
 t.test("a missing type is added", async (t) => {
   t.equal(rewritten('{ "properties": {} }'), '{"type":"object", "properties": {} }');
   t.equal(rewritten("{}"), '{"type":"object","properties":{}}');
@@ -19,5 +38,5 @@ t.test("an object that the root refers to is moved to the root", async (t) => {
     rewritten(`{"$ref":"#/$defs/Node","$defs":{"Node":${node}}}`),
     `${node.slice(0, -1)},"$defs":{"Node":${node}},"type":"object"}`,
   );
-  t.equal(rewritten('{"$ref":"https://a/b"}'), '{"type":"object","$ref":"https://a/b"}');
+  t.equal(rewritten('{"$ref":"https://a/b"}'), '{"type":"object","properties":{},"$ref":"https://a/b"}');
 });

@@ -4,6 +4,7 @@ import {
   decodeOrKeep,
   type EncodeContext,
   type JsonObject,
+  objectParameters,
   parseExact,
   RawJson,
   writeJson,
@@ -198,10 +199,7 @@ export function describeAlternatives(schema: RawJson, path: string, context: Enc
   const names = ALTERNATIVES.filter((name) => Object.hasOwn(value, name));
   if (names.length === 0) return schema;
   context.change(path, `not enforced, only described to the model: ${names.join(", ")} at the root of its schema`);
-  const root = asObject(parseExact(schema.text)) ?? {};
-  const described = Object.fromEntries(names.map((name) => [name, root[name]]));
-  for (const name of names) delete root[name];
-  return new RawJson(writeJson({ ...root, description: withDescribed(root["description"], described) }));
+  return objectParameters(schema, names);
 }
 
 /** Returns a schema's description with members that are not enforced. */

@@ -9,7 +9,6 @@ import {
   maySearch,
   mergeTurns,
   type Opaque,
-  objectParameters,
   type Part,
   parseExact,
   pathOfUse,
@@ -30,6 +29,7 @@ import {
   isOfFamily,
   isOpenaiModel,
   joinAssistantTexts,
+  parametersOf,
   strictOf,
   textOfFile,
 } from "../openai/request.encode.ts";
@@ -449,7 +449,7 @@ function toolOf(
     const format = tool.grammar && { type: "grammar", grammar: tool.grammar };
     return { type: "custom", custom: { name, ...dropUndefined({ description, format }) } };
   }
-  const parameters = tool.parameters && objectParameters(tool.parameters);
+  const parameters = parametersOf(tool, context);
   // False is the default, and not every server knows the member.
   const strict = strictOf(tool, conversation, context) || undefined;
   return { type: "function", function: { name, ...dropUndefined({ description, parameters, strict }) } };

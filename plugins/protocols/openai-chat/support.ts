@@ -47,7 +47,10 @@ export const support: SupportTable = {
   media_detail: ["mapped", "of images; dropped of files"],
   audio_out: "refused",
   image_out: ["mapped", "as `modalities` and `image_config`; the vendor checks them"],
-  tools: "mapped",
+  tools: [
+    "mapped",
+    "for OpenAI's models alternatives at the root of a schema (`oneOf`, `anyOf`, `allOf`, `enum`, `const`, `not`) are described to the model, declared",
+  ],
   tools_strict: ["mapped", "left out for a schema of another vendor's client that cannot be enforced, declared"],
   tools_custom: [
     "mapped",

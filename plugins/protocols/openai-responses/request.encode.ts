@@ -7,7 +7,6 @@ import {
   type Foreign,
   type JsonObject,
   type Media,
-  objectParameters,
   type Part,
   pathOfUse,
   type Reasoning,
@@ -34,6 +33,7 @@ import {
   joinAssistantTexts,
   mayReason,
   mayTakeEffort,
+  parametersOf,
   reasoningPath,
   strictOf,
   takesMarks,
@@ -431,7 +431,7 @@ function writeTool(tool: Tool, conversation: Conversation, context: EncodeContex
   switch (tool.kind) {
     case "function": {
       const { name, description } = tool;
-      const parameters = tool.parameters ? objectParameters(tool.parameters) : NO_PARAMETERS;
+      const parameters = parametersOf(tool, context) ?? NO_PARAMETERS;
       const strict = strictOf(tool, conversation, context) ?? false;
       return dropUndefined({ type: "function", name: fitName({ name }, context), description, parameters, strict });
     }

@@ -55,7 +55,10 @@ export const support: SupportTable = {
     "mapped",
     "as the tool `image_generation`, which is forced if no text is requested; sizes other than 1:1, 2:3 and 3:2 are dropped",
   ],
-  tools: "mapped",
+  tools: [
+    "mapped",
+    "for OpenAI's models alternatives at the root of a schema (`oneOf`, `anyOf`, `allOf`, `enum`, `const`, `not`) are described to the model, declared",
+  ],
   tools_strict: [
     "mapped",
     "`strict` is always sent: its absence does not mean false here; false for a schema of another vendor's client that cannot be enforced, declared",

@@ -1,13 +1,16 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import {
+  asObject,
   type CacheMark,
   type Conversation,
   type Effort,
   type EncodeContext,
   type JsonObject,
   type Media,
+  objectParameters,
   pathOfUse,
+  type RawJson,
   ReasoningBudget,
   type Refusal,
   type Text,
@@ -175,6 +178,21 @@ export function strictOf(
   if (!strict || isOfFamily(conversation.protocol) || canEnforceSchema(parameters?.value)) return strict;
   context.change(at, UNENFORCED_SCHEMA);
   return undefined;
+}
+
+/** Members that OpenAI's models refuse at the root of a function's parameters, and with them the request. [D] */
+const ROOT_ALTERNATIVES: readonly string[] = ["oneOf", "anyOf", "allOf", "enum", "const", "not"];
+
+/** Returns a function's parameters; for OpenAI's models, alternatives at their root are described to the model, with a notice. */
+export function parametersOf(
+  { parameters, at }: Extract<Tool, { kind: "function" }>,
+  context: EncodeContext,
+): RawJson | undefined {
+  if (!parameters || !isOpenaiModel(context)) return parameters && objectParameters(parameters);
+  const refused = ROOT_ALTERNATIVES.filter((name) => Object.hasOwn(asObject(parameters.value) ?? {}, name));
+  if (refused.length > 0)
+    context.change(at, `not enforced, only described to the model: ${refused.join(", ")} at the root of its schema`);
+  return objectParameters(parameters, refused);
 }
 
 /** Characters that the vendor accepts in a tool's name. [S] */

@@ -518,6 +518,7 @@ t.test("alternatives at the root of a tool's schema, which the vendor refuses, a
   const { body, changed } = write(plain({ tools: [f] }));
   t.same((body["tools"] as { input_schema: unknown }[])[0]?.input_schema, {
     type: "object",
+    properties: {},
     ...shared,
     description: 'Which.\n\n{"oneOf":[],"anyOf":[{"$ref":"#/$defs/a"},{"maximum":1}]}',
   });

@@ -314,7 +314,7 @@ t.test("a request of this protocol has the same content when it is encoded again
     model: "any",
     instructions: "Be brief.",
     input: "Hi",
-    tools: [{ type: "function", name: "f", parameters: { type: "object" } }],
+    tools: [{ type: "function", name: "f", parameters: { type: "object", properties: {} } }],
     temperature: 0.5,
     stream: true,
   };
@@ -324,7 +324,7 @@ t.test("a request of this protocol has the same content when it is encoded again
       { type: "message", role: "system", content: "Be brief." },
       { type: "message", role: "user", content: "Hi" },
     ],
-    tools: [{ type: "function", name: "f", parameters: { type: "object" }, strict: false }],
+    tools: [{ type: "function", name: "f", parameters: { type: "object", properties: {} }, strict: false }],
     temperature: 0.5,
     store: false,
     include: ["reasoning.encrypted_content"],

@@ -8,6 +8,7 @@ import {
   fitName,
   isOpenaiModel,
   mayReason,
+  parametersOf,
   promptCacheOptions,
   strictOf,
   supportedEffort,
@@ -50,6 +51,28 @@ t.test(
     t.same(strictFor("anthropic-messages", closed), [undefined, ["tools.0"]], "with a member that may be absent");
     t.same(strictFor("anthropic-messages", closed, false), [false, []]);
     t.same(strictFor("openai-chat", closed), [true, []], "the vendor judges its own clients' schemas");
+  },
+);
+
+t.test(
+  "alternatives at the root of a function's parameters are described to OpenAI's models, which refuse them",
+  async (t) => {
+    const parametersFor = (model: string, schema?: object) => {
+      const to = { ...terms(), model };
+      const parameters = schema && new RawJson(JSON.stringify(schema));
+      const tool = { kind: "function", name: "f", at: "tools.0", ...(parameters && { parameters }) } as const;
+      return [parametersOf(tool, to)?.text, to.losses.changed];
+    };
+    const schema = { type: "object", properties: {}, anyOf: [{ required: ["a"] }], not: {} };
+    const described = {
+      type: "object",
+      properties: {},
+      description: JSON.stringify({ anyOf: [{ required: ["a"] }], not: {} }),
+    };
+    t.same(parametersFor("gpt-5.5", schema), [JSON.stringify(described), ["tools.0"]]);
+    t.same(parametersFor("deepseek-chat", schema), [JSON.stringify(schema), []], "others take them");
+    t.same(parametersFor("gpt-5.5", { type: "object" }), ['{"properties":{},"type":"object"}', []]);
+    t.same(parametersFor("gpt-5.5"), [undefined, []]);
   },
 );
 
