@@ -170,7 +170,7 @@ export const MODEL_SHAPE: Shape<Model> = {
 
 /** Facts about a target that translation needs; from gateway.yaml, with defaults that leave the decision to the vendor. */
 export interface Facts {
-  /** False: refuses temperature, top_p and top_k. */
+  /** False: refuses temperature, top_p, top_k and penalties. */
   sampling?: boolean;
   /** How thinking is requested: a token budget, the model's own choice with an effort, a level, or not at all. */
   thinking?: "budget" | "adaptive" | "level" | "none";

@@ -90,3 +90,10 @@ const FIXED_SAMPLING = /^kimi-k(?:2\.[5-9]|[3-9])/;
 /** Reports whether a model takes other sampling settings than its vendor's. */
 export const takesSampling = (target: NamedModel): boolean =>
   !(FIXED_SAMPLING.test(target.model) && isAtVendor(target));
+
+/** xAI's models that refuse penalties, also of 0: "Model … does not support parameter presencePenalty". [D: issues of agents] */
+const WITHOUT_PENALTIES = /^grok-(?:[4-9]|code|build)/;
+
+/** Reports whether a model takes penalties. OpenAI's that take no sampling settings refuse them too. [D] */
+export const takesPenalties = (target: NamedModel): boolean =>
+  target.facts.sampling !== false && !WITHOUT_PENALTIES.test(target.model) && takesSampling(target);

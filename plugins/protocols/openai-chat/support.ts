@@ -24,7 +24,7 @@ import {
   tierSetting,
   VERBOSITIES,
 } from "../openai/support.ts";
-import { takesCacheKey, takesSampling, takesUser } from "./support.models.ts";
+import { takesCacheKey, takesPenalties, takesSampling, takesUser } from "./support.models.ts";
 import { REASONING_SETTINGS } from "./support.thinking.ts";
 
 /** How a Chat request expresses each feature. */
@@ -96,7 +96,7 @@ export const support: SupportTable = {
   temperature: ["mapped", "0 to 2; dropped where the model takes no sampling, as Kimi from K2.5 on at Moonshot"],
   top_p: ["mapped", "dropped where the model takes no sampling"],
   top_k: "dropped",
-  penalties: ["mapped", "dropped for Kimi from K2.5 on at Moonshot"],
+  penalties: ["mapped", "dropped where the model takes no sampling, and for xAI's from Grok 4 on"],
   logit_bias: ["refused", "tokens differ between vendors"],
   choices: "mapped",
   logprobs: "mapped",
@@ -127,12 +127,21 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
-/** Settings that some models have fixed. */
-const FIXED_SETTINGS = new Set(["temperature", "top_p", "frequency_penalty", "presence_penalty"]);
+/** Returns a row of the family's with what only some servers of Chat do with it. */
+function chatRow(row: Setting): Setting {
+  if (row.sampling) return { ...row, takenIf: takesSampling };
+  return row.feature === "penalties" ? { ...row, write: writePenalty } : row;
+}
+
+function writePenalty(penalty: number, conversation: Conversation, context: EncodeContext): number | undefined {
+  if (takesPenalties(context)) return penalty;
+  if (penalty !== 0) context.drop(pathOfUse(conversation, "penalties"), "The model takes no penalties");
+  return undefined;
+}
 
 /** The settings of a Chat request. */
 export const CHAT_SETTINGS: readonly Setting[] = [
-  ...SAMPLING_SETTINGS.map((row) => (FIXED_SETTINGS.has(row.path) ? { ...row, takenIf: takesSampling } : row)),
+  ...SAMPLING_SETTINGS.map(chatRow),
   {
     path: "logprobs",
     field: "logprobs",

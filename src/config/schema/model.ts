@@ -12,7 +12,7 @@ const FactsSchema = z
   .strictObject({
     sampling: z
       .boolean()
-      .describe("False: the model refuses temperature, top_p and top_k, so the gateway removes them.")
+      .describe("False: the model refuses temperature, top_p, top_k and penalties, so the gateway removes them.")
       .optional(),
     thinking: z
       .enum(THINKING)

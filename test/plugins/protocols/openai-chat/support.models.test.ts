@@ -1,7 +1,8 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
+import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
-import type { Part, Turn } from "../../../../src/translation/conversation.ts";
+import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { terms } from "./fixture.ts";
 
@@ -42,23 +43,39 @@ t.test("a system message between turns is the user's for Mistral's models, and n
   t.same(sent("deepseek-chat", ...turns), { messages: [...before, ["system", "Be terse."]], changed: [] });
 });
 
+const SAMPLING = { temperature: 0.7, topP: 0.9, frequencyPenalty: 0.1, presencePenalty: 0.2 };
+
+/** The sampling settings that are sent, and what is dropped. */
+function sampling(url: string, model: string, asked: Partial<Conversation> = SAMPLING, facts: Facts = {}) {
+  const to = { ...terms(facts, model), url: new URL(url) };
+  const base: Conversation = { protocol: "another", task: "generate", stream: false, turns: [], tools: [], uses: [] };
+  const { body } = runAtOnce(request.encode({ ...base, ...asked }, to));
+  const { temperature, top_p, frequency_penalty, presence_penalty } = JSON.parse(body) as Record<string, unknown>;
+  return { sent: [temperature, top_p, frequency_penalty, presence_penalty], dropped: to.losses.dropped };
+}
+const NOTHING = [undefined, undefined, undefined, undefined];
+
 t.test("Kimi's models get no sampling settings at Moonshot, which has fixed them", async (t) => {
-  const settings = { temperature: 0.7, topP: 0.9, frequencyPenalty: 0.1, presencePenalty: 0.2 };
-  const sampling = (url: string, model: string) => {
-    const to = { ...terms({}, model), url: new URL(url) };
-    const asked = { protocol: "another", task: "generate", stream: false, turns: [], tools: [], uses: [] } as const;
-    const { body } = runAtOnce(request.encode({ ...asked, ...settings, turns: [], tools: [], uses: [] }, to));
-    const { temperature, top_p, frequency_penalty, presence_penalty } = JSON.parse(body) as Record<string, unknown>;
-    return { sent: [temperature, top_p, frequency_penalty, presence_penalty], dropped: to.losses.dropped };
-  };
   const dropped = ["temperature", "top_p", "penalties", "penalties"];
   for (const model of ["kimi-k2.5", "kimi-k2.6", "kimi-k2.7-code", "kimi-k3"])
-    t.match(sampling("https://api.moonshot.ai/v1", model), {
-      sent: [undefined, undefined, undefined, undefined],
-      dropped,
-    });
+    t.same(sampling("https://api.moonshot.ai/v1", model), { sent: NOTHING, dropped }, model);
   const kept = { sent: [0.7, 0.9, 0.1, 0.2], dropped: [] };
   t.same(sampling("https://api.moonshot.cn/v1", "moonshot-v1-8k"), kept);
   t.same(sampling("https://api.deepseek.com/v1", "deepseek-v4-pro"), kept);
   t.same(sampling("https://vllm.example/v1", "kimi-k2.5"), kept);
 });
+
+t.test(
+  "penalties are left out for models that refuse them: xAI's, and those that take no sampling settings",
+  async (t) => {
+    const xai = "https://api.x.ai/v1";
+    const dropped = ["penalties", "penalties"];
+    for (const model of ["grok-4.6", "grok-4-0709", "grok-code-fast-1"])
+      t.same(sampling(xai, model), { sent: [0.7, 0.9, undefined, undefined], dropped }, model);
+    const none = { frequencyPenalty: 0, presencePenalty: 0 };
+    t.same(sampling(xai, "grok-4.6", none), { sent: NOTHING, dropped: [] }, "those of 0 too, which change nothing");
+    t.same(sampling("https://api.openai.com/v1", "gpt-4o", none).sent, [undefined, undefined, 0, 0]);
+    const reasoning = sampling("https://api.openai.com/v1", "gpt-5", SAMPLING, { sampling: false });
+    t.same(reasoning, { sent: NOTHING, dropped: ["temperature", "top_p", ...dropped] });
+  },
+);
