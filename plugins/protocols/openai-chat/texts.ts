@@ -19,6 +19,7 @@ import {
   NO_REASONING,
   needsReasoning,
   REASONING_MEMBERS,
+  refusedReasoning,
   refusesLackOfReasoning,
 } from "./support.models.ts";
 import { ENVELOPE_FORMAT, LEGACY_CALL } from "./wire.ts";
@@ -204,13 +205,19 @@ export const opaque: OpaquePlaces = {
     }
     if (requiresReasoning(body["tools"], body["thinking"], target))
       yield* missingReasoning(body, target, withoutReasoning);
+    yield* unwantedReasoning(body, target, withoutReasoning);
   },
   lost: {
     mayBeIn(body, target) {
-      const messages = refusesLackOfReasoning(target) && body.member("tools") && body.member("messages");
-      return !!messages && hasTurnWithoutReasoning(body.slice(messages.start, messages.end));
+      const refused = refusedReasoning(target);
+      const isLackRefused = refusesLackOfReasoning(target) && body.member("tools") !== undefined;
+      const messages = refused.length > 0 || isLackRefused ? body.member("messages") : undefined;
+      if (!messages) return false;
+      const bytes = body.slice(messages.start, messages.end);
+      return isLackRefused ? hasTurnWithoutReasoning(bytes) : refused.some((name) => bytes.includes(`"${name}"`));
     },
     *repairs(body, target) {
+      yield* unwantedReasoning(body, target);
       if (refusesLackOfReasoning(target) && requiresReasoning(body["tools"], body["thinking"], target))
         yield* missingReasoning(body, target);
     },
@@ -253,6 +260,22 @@ function* missingReasoning(
     if (message["role"] !== "assistant") continue;
     if (emptied.has(i) || !members.some((name) => message[name]))
       yield { path: ["messages", i, own], json: JSON.stringify(NO_REASONING) };
+  }
+}
+
+/** Yields reasoning that the target refuses, whoever made it. @param emptied messages whose reasoning is removed already */
+function* unwantedReasoning(
+  { messages }: JsonObject,
+  target: NamedModel,
+  emptied: ReadonlySet<number> = new Set(),
+): Generator<OpaqueConsequence> {
+  const refused = refusedReasoning(target);
+  if (refused.length === 0) return;
+  for (const [i, value] of asList(messages).entries()) {
+    const message = asObject(value) ?? {};
+    if (message["role"] !== "assistant" || emptied.has(i)) continue;
+    for (const name of refused)
+      if (name in message) yield { path: ["messages", i, name], why: "the provider refuses other models' reasoning" };
   }
 }
 

@@ -181,6 +181,30 @@ t.test("models that refuse a message without its reasoning get something in its 
   t.same(repaired(ask(foreign), "gpt-5"), ask(turn({})));
 });
 
+t.test("reasoning of other servers is removed where a vendor refuses it", async (t) => {
+  const ask = (...turns: JsonObject[]) => ({
+    messages: [{ role: "user", content: "Hi", reasoning: "kept" }, ...turns],
+  });
+  const turn = (more: JsonObject) => ({ role: "assistant", content: "Ho", ...more });
+  const detail = { type: "reasoning.text", text: "Hm." };
+  const every = turn({ reasoning_content: "Hm.", reasoning: "Hm.", reasoning_details: [detail] });
+  const foreign = turn({ reasoning_content: "Hm.", reasoning_details: [{ signature: "gw1.x", format: "gw1" }] });
+  const [mistral, groq] = ["api.mistral.ai", "api.groq.com"];
+  t.same(repaired(ask(every, turn({ reasoning_content: null })), "m", mistral), ask(turn({}), turn({})));
+  t.same(repaired(ask(every), "m", groq), ask(turn({ reasoning: "Hm." })), "which Groq's own models have");
+  t.same(repaired(ask(foreign, every), "m", mistral), ask(turn({}), turn({})));
+  t.same(repaired(ask(every), "m", "models.example"), ask(every));
+  const { edits, losses } = removeUnreadable(
+    Buffer.from(JSON.stringify(ask(every))),
+    ask(every),
+    new Envelopes("a secret"),
+    { protocol, account: "them", model: "m", facts: {}, url: new URL(`https://${groq}`) },
+    false,
+  );
+  t.equal(edits.length > 0, true);
+  t.match(losses.notices.join(), "the provider refuses other models' reasoning");
+});
+
 t.test("every text of a recorded request can be changed in place, and nothing else changes", async (t) => {
   const wrong: string[] = [];
   for (const { id, request } of recorded("openai-chat")) {
