@@ -488,7 +488,10 @@ export function awaitPlugin<T>(
 const pluginTimeout = ({ origin, deadline }: PluginDeadline): GatewayError =>
   new GatewayError("plugin_timeout", { message: `${origin} did not end within ${deadline / 1000} s.` });
 
-/** Wraps a stage so that its errors name the plugin; returning anything but frames is an error. */
+/**
+ * Wraps a stage so that its errors name the plugin; returning anything but frames is an error. The end follows, once and last,
+ * whatever it returns for it: stages before it in the chain complete the response then.
+ */
 const checkedStage =
   (stage: Stage, origin: string, check?: ReturnType<typeof streamCheck>): Stage =>
   (frame) => {
@@ -496,8 +499,9 @@ const checkedStage =
       const made = stage(frame);
       if (made === undefined || made === frame) return made;
       if (made instanceof Frame || areFrames(made)) {
-        check?.(frame, made instanceof Frame ? [made] : made);
-        return made;
+        const frames = made instanceof Frame ? [made] : made;
+        check?.(frame, frames);
+        return frame.kind === "end" ? [...frames.filter(({ kind }) => kind !== "end"), frame] : made;
       }
       if ((made as unknown) instanceof Promise) (made as unknown as Promise<unknown>).catch(() => {});
       throw new TypeError("A stage gives frames or nothing, and gives them at once.");

@@ -289,7 +289,7 @@ t.test("any thenable is awaited like a promise, in every phase and once", async 
     started(),
     head,
   );
-  t.same(first?.(new Frame("end", Buffer.alloc(0))), [], "a stage may be added that way too");
+  t.same(first?.(new Frame("piece", Buffer.alloc(0))), [], "a stage may be added that way too");
 });
 
 const NEVER = new Promise<never>(() => {});
@@ -567,4 +567,12 @@ t.test("after a blocked event loop, all calls are timed for a while", async (t) 
   Chain.timeAllCalls();
   t.equal(calls(200), 200);
   t.equal(calls(170), 10);
+});
+
+t.test("the end follows what a stage returns for it, once and last", async (t) => {
+  const [piece, end] = [new Frame("piece", Buffer.from("x")), new Frame("end", Buffer.alloc(0))];
+  for (const made of [[], piece, [piece], [end, piece], [piece, end, end]]) {
+    const [stage] = await chainOf({ own: { response: () => () => made } }).response(started(), { status: 200 } as Head);
+    t.same(stage?.(end), Array.isArray(made) && made.length === 0 ? [end] : [piece, end]);
+  }
 });
