@@ -284,6 +284,7 @@ function runObserving(
 function endStep(exchange: Exchange, step: Step<Run>, headersBefore: number, attempt: Attempt | undefined): boolean {
   const { name, index, deadline, origin } = step;
   checkReplyHeaders(exchange, headersBefore, step);
+  checkNotices(exchange, step);
   if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), origin);
   // A plugin may assign what a store that has none gives: null.
   exchange.answer ??= undefined;
@@ -315,6 +316,7 @@ function collectStages(
       checkRead(head, step);
       checkNoAnswer(exchange, answer, step);
       checkReplyHeaders(exchange, headersBefore, step);
+      checkNotices(exchange, step);
       if (stage) addStage(stages, stage, step, exchange, head);
     };
     if (isThenable(made))
@@ -360,6 +362,17 @@ function checkReplyHeaders({ replyHeaders }: Exchange, before: number, { origin 
   } catch (thrown) {
     replyHeaders.splice(before);
     throw toPluginError(thrown, origin);
+  }
+}
+
+/** Throws for a notice, or the name of something dropped, that is no text, and removes it. */
+function checkNotices({ notices, dropped }: Exchange, { origin }: PluginDeadline): void {
+  if (notices.length + dropped.length === 0) return;
+  for (const list of [notices, dropped]) {
+    const wrong = list.findIndex((each) => typeof each !== "string");
+    if (wrong < 0) continue;
+    list.splice(wrong);
+    throw toPluginError(new TypeError("A notice, or the name of what was dropped, is no text."), origin);
   }
 }
 

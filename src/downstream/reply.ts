@@ -6,6 +6,7 @@ import { newId } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import type { Protocol } from "../core/protocol.ts";
+import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/received-answer.ts";
 import { checkHeaderLines } from "../wire/headers.ts";
@@ -141,7 +142,13 @@ export class Reply {
 
   private noticeLines(dropped: readonly string[]): string[] {
     const lines = this.replyLines();
-    for (const notice of this.exchange.notices) lines.push("gateway-notice", headerSafe(notice));
+    let room = NOTICES;
+    for (const notice of this.exchange.notices) {
+      const text = headerSafe(shorten(notice, LIST));
+      room -= text.length;
+      if (room < 0) break;
+      lines.push("gateway-notice", text);
+    }
     if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(joinLimited(dropped)));
     return lines;
   }
@@ -300,8 +307,10 @@ const idLines = (protocol: Protocol, id: string): string[] => [
   ...(protocol.idHeaders ?? []).flatMap((name) => [name, id]),
 ];
 
-/** Maximum characters of a list in a header; further entries are counted. */
+/** Maximum characters of a list in a header, whose further entries are counted, and of a notice. */
 const LIST = 2048;
+/** Maximum characters of all notices in headers, of which many clients take 16 KiB together. */
+const NOTICES = 8192;
 
 function joinLimited(paths: readonly string[]): string {
   let text = "";

@@ -20,7 +20,7 @@ import { type AccessExchange, type ErrorCode, GatewayError } from "model-gateway
 export default class Refusing {
   access(exchange: AccessExchange) {
     const note = exchange.query.get("note");
-    if (note) exchange.notices.push(note);
+    for (let i = Number(exchange.query.get("notes") ?? 1); note && i > 0; i--) exchange.notices.push(note);
     const dropped = Number(exchange.query.get("dropped") ?? 0);
     for (let i = 0; i < dropped; i++) exchange.dropped.push("messages." + i + ".näme");
     const code = exchange.query.get("code") as ErrorCode | null;
@@ -95,6 +95,9 @@ t.test("notices are sent with responses and refusals, as one line of plain text"
     t.equal(headers.get("gateway-notice"), "an ?pple??x-evil: 1");
     t.equal(headers.get("x-evil"), null);
   }
+  const long = await ask(running, `/v1/messages?note=${"word ".repeat(600)}&notes=99`);
+  const sent = long.headers.get("gateway-notice") ?? "";
+  t.match([long.status, sent.length > 6000 && sent.length < 8300], [200, true], `${sent.length}`);
 });
 
 t.test(

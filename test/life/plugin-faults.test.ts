@@ -136,6 +136,8 @@ const VALUES = {
   "other framing": ({ replyHeaders }) => void replyHeaders.push("transfer-encoding", "chunked"),
   "the connection": async ({ replyHeaders }) => void replyHeaders.push("connection", "close"),
   "half a header": ({ replyHeaders }) => void replyHeaders.push("x-a"),
+  "a notice": ({ notices }) => void notices.push(undefined),
+  "what was dropped": ({ dropped }) => void dropped.push("a", 5),
   model: (exchange) => { exchange.requestedModel = 5; },
 };
 const act = (exchange, phase) => exchange.query.get("at") === phase ? VALUES[exchange.query.get("value")](exchange) : undefined;
@@ -159,7 +161,7 @@ chains: { llm: [sse, auth, unsendable, models, rewrite, usage] }
 `,
     { "unsendable.ts": UNSENDABLE },
   );
-  t.equal(UNSENDABLE_VALUES.length, 13);
+  t.equal(UNSENDABLE_VALUES.length, 15);
   for (const at of ["access", "request", "send", "response"])
     for (const value of UNSENDABLE_VALUES)
       for (const [state, { path, body }] of Object.entries(STATES)) {
