@@ -51,7 +51,8 @@ export function checkCallerType(caller: Caller): void {
   const tags = asObject(caller.tags);
   if (caller.tags !== undefined && !(tags && isTextList(Object.values(tags))))
     throw new TypeError("caller.tags are not texts by name.");
-  if (caller.expires !== undefined && typeof caller.expires !== "number")
+  // NaN, as of a token without a time, would never pass.
+  if (caller.expires !== undefined && (typeof caller.expires !== "number" || Number.isNaN(caller.expires)))
     throw new TypeError("caller.expires is not a number of milliseconds.");
   checkedCallers.add(caller);
 }

@@ -25,6 +25,7 @@ t.test("what a plugin sets as the caller is checked for its types", async (t) =>
     [{ ...key, paths: [1] }, "caller.paths is not a list of texts."],
     [{ ...key, tags: { a: 1 } }, "caller.tags are not texts by name."],
     [{ ...key, tags: "a" }, "caller.tags are not texts by name."],
+    [{ ...key, expires: Number.NaN }, "caller.expires is not a number of milliseconds."],
     [{ ...key, expires: "tomorrow" }, "caller.expires is not a number of milliseconds."],
   ] as const)
     t.throws(() => checkCallerType(caller as never), { name: "TypeError", message }, JSON.stringify(caller));
