@@ -6,7 +6,7 @@ import { tiny } from "./support/tiny.ts";
 
 const provider = (url: string, secret: string): Provider => ({
   ...providerOf({ url: new URL(url) }),
-  credentials: [{ label: "KEY", secret, account: `p/0/${secret}` }],
+  credentials: [{ label: "KEY", id: "KEY", secret, account: `p/0/${secret}` }],
 });
 
 t.test("connections stay as long as a live generation has the provider with that credential", async (t) => {

@@ -246,9 +246,12 @@ export class ValueReader {
       if (weak) this.report({ path, message: `the credential is ${weak}; ${fix}` });
     }
     const label = variable ?? (file === undefined ? `#${at + 1}` : basename(file));
+    const digest = hash("sha256", secret.value);
+    // Of a secret that is written out its place may change. These digits tell two apart, and too little to confirm a guess.
+    const id = variable ?? file ?? `#${digest.slice(0, 4)}`;
     // A changed secret counts as another account, as the file does not say which account it belongs to.
-    const account = `${provider}/${at}/${hash("sha256", secret.value).slice(0, 12)}`;
-    return { credential: { label, secret: secret.value, account } };
+    const account = `${provider}/${at}/${digest.slice(0, 12)}`;
+    return { credential: { label, id, secret: secret.value, account } };
   }
 
   private readKeys(): void {

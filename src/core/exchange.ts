@@ -165,7 +165,7 @@ export class Exchange {
    * It contains no text of the conversation. On a path with `pass`: of all requests about objects of one owner.
    */
   conversation: string | undefined;
-  /** The label of the credential that made an object which the request names, where that is known; preferred to others. */
+  /** The id of the credential that made an object which the request names, where that is known; preferred to others. */
   objectCredential: string | undefined;
   readonly attempts: Attempt[] = [];
   /** The name under which its usage counts once, where it may be reported again. */

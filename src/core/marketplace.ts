@@ -14,6 +14,8 @@ import { shortPath } from "./shorten.ts";
 export interface Credential {
   /** Its name in the log and the ledger: the variable or file it comes from, never a part of the secret. */
   readonly label: string;
+  /** Its name in the store, which stays the same when the list of credentials is reordered. */
+  readonly id: string;
   readonly secret: string;
   /**
    * Names its connections, which are never shared: the provider's name, the credential's index there and a digest of the secret.

@@ -22,7 +22,7 @@ import { UnfinishedUploads } from "./uploaded-pieces.ts";
 /** Remembers which of a provider's several credentials has made an object: another one may be another account's. */
 interface ObjectCredentials {
   credentialOf(object: string): string | undefined;
-  recordCredential(object: string, label: string): void;
+  recordCredential(object: string, credential: string): void;
 }
 
 /**
@@ -100,7 +100,7 @@ export class ObjectAccess {
       for (const { object } of found) exchange.objectCredential ??= this.credentialOf(object.id, provider.name);
   }
 
-  /** Returns the label of the credential that made an object; undefined: unknown, or its provider has one. */
+  /** Returns the id of the credential that made an object; undefined: unknown, or its provider has one. */
   credentialOf(id: string, provider: string): string | undefined {
     return this.credentials?.credentialOf(`${provider} ${id}`);
   }
@@ -232,10 +232,10 @@ export class ObjectAccess {
     if (!caller) return 0;
     const { name: provider, credentials } = target.provider;
     const { id: key, group } = caller;
-    const label = credentials.length > 1 ? credential?.label : undefined;
+    const maker = credentials.length > 1 ? credential?.id : undefined;
     const own = {
       ...{ provider, key, ...(group === undefined ? {} : { group }), ...(model === undefined ? {} : { model }) },
-      ...(label !== undefined && { credential: label }),
+      ...(maker !== undefined && { credential: maker }),
     };
     const made: OwnedObject[] = [];
     for (const id of ids) {

@@ -11,7 +11,7 @@ export interface OwnedObject {
   readonly group?: string;
   /** For a response: the marketplace's model that generated it. */
   readonly model?: string;
-  /** The label of the credential that created it, where its provider has several: another one may be another account's. */
+  /** The id of the credential that created it, where its provider has several: another one may be another account's. */
   readonly credential?: string;
 }
 

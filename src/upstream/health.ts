@@ -272,20 +272,20 @@ export class Health {
     this.conversations.record(conversation, Marketplace.nameOf(target));
   }
 
-  /** Returns the label of the credential that made an object, as far as it is known. @param object its provider and its id */
+  /** Returns the id of the credential that made an object, as far as it is known. @param object its provider and its id */
   credentialOf(object: string): string | undefined {
     return this.conversations.get(object);
   }
 
   /** Remembers the credential that made an object, like the target of a conversation. */
-  recordCredential(object: string, label: string): void {
-    this.conversations.record(object, label);
+  recordCredential(object: string, credential: string): void {
+    this.conversations.record(object, credential);
   }
 
   /**
    * Returns the credential for a conversation at a target: always the same one while it may be used, and otherwise always the
    * same second one. Without a conversation the next in turn; where all are in cooldown, the one whose cooldown ends first.
-   * @param preferred label of the one that is taken while it may be used
+   * @param preferred id of the one that is taken while it may be used
    */
   credential(target: Target, conversation?: string, caller?: string, preferred?: string): Credential | undefined {
     const state = this.stateOf(target);
@@ -294,7 +294,7 @@ export class Health {
     const now = this.clock();
     let best: Credential | undefined;
     let soonest = Number.POSITIVE_INFINITY;
-    const first = preferred === undefined ? undefined : credentials.find(({ label }) => label === preferred);
+    const first = preferred === undefined ? undefined : credentials.find(({ id }) => id === preferred);
     if (first && credentialUsableAt(state, first, caller) <= now) return first;
     for (const credential of credentialOrder(credentials, conversation ?? state.provider.nextCredential++)) {
       const until = Math.max(credentialUsableAt(state, credential, caller), now);
@@ -476,7 +476,7 @@ function credentialOrder(
 ): readonly Credential[] {
   if (typeof conversationOrTurn === "string") {
     const scores = new Map(
-      credentials.map((credential) => [credential, hash("sha256", `${conversationOrTurn} ${credential.label}`)]),
+      credentials.map((credential) => [credential, hash("sha256", `${conversationOrTurn} ${credential.id}`)]),
     );
     return credentials.toSorted((a, b) => ((scores.get(a) as string) < (scores.get(b) as string) ? -1 : 1));
   }

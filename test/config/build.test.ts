@@ -15,7 +15,7 @@ models: { m: { targets: [a:x] } }
   t.same(providers[0], {
     name: "a",
     url: new URL("https://a/v1"),
-    credentials: [{ label: "A", secret: "secret-0123456789", account }],
+    credentials: [{ label: "A", id: "A", secret: "secret-0123456789", account }],
     header: "api-key",
     speaks: ["gemini"],
     websocket: false,

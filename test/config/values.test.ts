@@ -184,7 +184,7 @@ t.test("a credential that cannot be in a header is a mistake", async (t) => {
   }
   t.same(
     read({ providers: { a: { url: "https://x", credential: "Basic abc" } } }).values.providers.get("a")?.credentials,
-    [{ label: "#1", secret: "Basic abc", account: "a/0/4c9122f274f9" }],
+    [{ label: "#1", id: "#4c91", secret: "Basic abc", account: "a/0/4c9122f274f9" }],
   );
 });
 
@@ -234,9 +234,9 @@ t.test("credentials in a list are labelled by their origin; those that are not s
   const providers = { a: { url: "https://x", credential } };
   const { values, said } = read({ providers }, { ONE: "a1-first-of-all", THREE: "a3-third-of-all" });
   t.same(values.providers.get("a")?.credentials, [
-    { label: "ONE", secret: "a1-first-of-all", account: "a/0/c46d83149f74" },
-    { label: "#3", secret: "literal-of-the-operator", account: "a/2/b3d9c9178bff" },
-    { label: "THREE", secret: "a3-third-of-all", account: "a/3/962394f4516e" },
+    { label: "ONE", id: "ONE", secret: "a1-first-of-all", account: "a/0/c46d83149f74" },
+    { label: "#3", id: "#b3d9", secret: "literal-of-the-operator", account: "a/2/b3d9c9178bff" },
+    { label: "THREE", id: "THREE", secret: "a3-third-of-all", account: "a/3/962394f4516e" },
   ]);
   t.same(said, ['warning providers.a.credential.1 provider "a" has one credential less: TWO is not set']);
   const none = read({ providers: { a: { url: "https://x", credential: ["$ONE", "$TWO"] } } }, { ONE: "" });

@@ -306,10 +306,10 @@ ${FILE_KEYS}`;
   t.equal(new Set(accounts.values()).size, 2, "both accounts are used");
   const answers = [...accounts.keys()].filter((id) => id.startsWith("resp"));
   await running.gateway.stop({ drain: 0 });
-  running = await startGateway(t, yaml);
+  running = await startGateway(t, yaml.replace(/\[(sk-\S+), (sk-\S+)\]/, "[$2, $1]"));
   for (const id of answers) await ask(`${PATHS.responses}/${id}`);
   for (const id of answers)
-    await ask(PATHS.responses, { model: "both", input: "after a restart", previous_response_id: id });
+    await ask(PATHS.responses, { model: "both", input: "after a restart, in another order", previous_response_id: id });
   for (const id of batches) await ask(`/v1/batches/${id}`);
 });
 

@@ -15,4 +15,4 @@ export const providerOf = (changes: Partial<Provider> = {}): Provider => ({
 
 /** Returns credentials of a provider with these labels; the secret of each is `secret of LABEL`. */
 export const credentialsOf = (...labels: string[]) =>
-  labels.map((label) => ({ label, secret: `secret of ${label}`, account: `p/${label}` }));
+  labels.map((label) => ({ label, id: label, secret: `secret of ${label}`, account: `p/${label}` }));
