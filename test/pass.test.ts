@@ -226,7 +226,7 @@ paths: { "/a/*": { pass: a } }
   t.match(await gateway.stores.ledger.sums({ by: [] }), [{ tokensIn: tokensIn + 50 }], "made in the background");
 });
 
-t.test("a stored Chat completion that is fetched has been counted, a deferred one counts once", async (t) => {
+t.test("a stored Chat completion that is fetched or changed has been counted, a deferred one once", async (t) => {
   let id = "chatcmpl-1";
   const upstream = await httpUpstream((_, response) => {
     const usage = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55 };
@@ -250,6 +250,7 @@ paths: { "/a/*": { pass: a, open: true } }
   };
   t.equal(await request("/v1/chat/completions", '{"model":"m","messages":[],"store":true}'), 50);
   t.equal(await request("/a/chat/completions/chatcmpl-1"), 50);
+  t.equal(await request("/a/chat/completions/chatcmpl-1", '{"metadata":{"a":"b"}}'), 50, "its labels are changed");
   id = "a3d1008e-4544-40d4-d075-11527e794e4a";
   for (let i = 0; i < 2; i++) t.equal(await request("/a/chat/deferred-completion/a3d1008e"), 100);
 });

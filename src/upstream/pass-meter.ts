@@ -132,15 +132,15 @@ export class PassMeter implements PassObserver {
   }
 
   /**
-   * Sets the usage. An object that is fetched, like a batch, has its usage each time: it counts once, when it is finished; a stored
-   * answer under the name that it has on paths of its protocol.
+   * Sets the usage. An object that is fetched, changed or cancelled, like a batch, has its usage each time: it counts once, when it
+   * is finished; a stored answer under the name that it has on paths of its protocol.
    */
   private takeUsage(usage: JsonUsage): void {
     const { exchange } = this;
     const found = usage.end();
     exchange.usageError = usage.fault;
-    if (exchange.method !== "POST") {
-      const { id, unfinished, foreground, late } = usage;
+    const { id, unfinished, foreground, late } = usage;
+    if (exchange.method !== "POST" || (id !== undefined && exchange.path.split("/").includes(id))) {
       if (id === undefined || unfinished || foreground || !((found?.in.total ?? 0) + (found?.out.total ?? 0) > 0))
         return;
       exchange.usageName = late ?? `passed ${id}`;
