@@ -32,6 +32,7 @@ import {
   isSearchRefused,
   isToolSent,
   toolConfig,
+  withChosenSearch,
 } from "./support.choice.ts";
 import { GEMINI_SETTINGS } from "./support.ts";
 import {
@@ -61,7 +62,8 @@ interface RequestScope {
  * Encodes a request to generate content or to count tokens.
  * @throws GatewayError for what the format cannot express, naming the client's field
  */
-export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+export function* encodeRequest(asked: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+  const conversation = withChosenSearch(asked, context);
   const calls = callsById(conversation);
   const unsigned = new Set([...unsignedCalls(conversation, context), ...unsignedMedia(conversation, context)]);
   const scope: RequestScope = { conversation, context, calls, unsigned, attached: 0 };

@@ -63,6 +63,19 @@ export type ClientTool = Extract<Tool, { kind: "function" | "custom" }>;
 
 export const isClientTool = (tool: Tool): tool is ClientTool => tool.kind === "function" || tool.kind === "custom";
 
+/** Returns a conversation with web search alone where the choice leaves no other tool: no mode lets a request choose it. */
+export function withChosenSearch(conversation: Conversation, context: EncodeContext): Conversation {
+  const { tools, toolChoice } = conversation;
+  const isChosen =
+    toolChoice?.mode === "allowed"
+      ? toolChoice.names.length > 0 && toolChoice.names.every((name) => isWebSearch(name, conversation))
+      : toolChoice?.mode === "named" && toolChoice.server === true && toolChoice.name === "web_search";
+  const searches = tools.filter(({ kind }) => kind === "web_search");
+  if (!isChosen || searches.length === 0 || searches.length === tools.length) return conversation;
+  for (const { at, kind } of tools) if (kind !== "web_search") context.change(at, "not among the allowed tools");
+  return { ...conversation, tools: searches };
+}
+
 /** Reports whether a tool is sent. The choice covers functions only, so web search is left out where it may not be used. */
 export const isToolSent = (tool: Tool, scope: ChoiceScope): boolean =>
   tool.kind !== "web_search" || (maySearch(scope.conversation, tool) && !isSearchRefused(scope));

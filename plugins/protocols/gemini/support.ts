@@ -50,7 +50,10 @@ export const support: SupportTable = {
   tools_server: "dropped",
   tools_server_needed: "refused",
   tool_choice: ["mapped", "a tool that the vendor runs cannot be required by name: the model decides, declared"],
-  tool_choice_allowed: ["mapped", "web search cannot be among them: the model decides, declared"],
+  tool_choice_allowed: [
+    "mapped",
+    "web search alone by leaving out the functions; it cannot be required: the model decides, declared",
+  ],
   parallel_off: "dropped",
   assistant_media: ["mapped", "with their signatures, or the vendor's bypass"],
   tool_result_media: [

@@ -494,9 +494,10 @@ t.test("a tool that the vendor runs cannot be chosen by name: the model decides,
   t.same(alone.body.tools, [{ googleSearch: {} }]);
   t.equal(alone.body.toolConfig, undefined);
   t.match(alone.dropped, [/^choice: /]);
-  const strict = written({ tools: [search, tool("f", { strict: true })], toolChoice, uses: [...uses] });
-  t.match(strict.body.toolConfig, { functionCallingConfig: { mode: "VALIDATED" } });
-  t.match(strict.dropped, [/^choice: /]);
+  const beside = written({ tools: [search, tool("f", { strict: true })], toolChoice, uses: [...uses] });
+  t.same(beside.body.tools, [{ googleSearch: {} }], "but no other tool is left to it");
+  t.equal(beside.body.toolConfig, undefined);
+  t.match([beside.dropped, beside.changed], [[/^choice: /], [/^tool f: not among/]]);
 });
 
 t.test("a search that may not be used is left out, and declared where other tools may", async (t) => {
@@ -524,7 +525,7 @@ t.test("a forced search is left to the model, and declared", async (t) => {
   t.match(chosen([search], { mode: "required" }), [undefined, [/^tool_choice: web search/]]);
   t.match(chosen([search], only(true)), [undefined, [/^tool_choice: web search/]]);
   t.same(chosen([search], only(false)), [undefined, []], "there is no other tool to choose");
-  t.match(chosen([tool("f"), search], only(false)), [shown, [/^tool_choice: web search/]]);
+  t.match(chosen([tool("f"), search], only(true)), [undefined, [/^tool f: not among/, /^tool_choice: web search/]]);
   const both: ToolChoice = { mode: "allowed", required: false, names: ["web_search", "f"] };
   t.same(chosen([tool("f"), search], both), [
     { functionCallingConfig: { mode: "VALIDATED", allowedFunctionNames: ["f"] }, ...shown },
@@ -634,6 +635,16 @@ t.test("models before Gemini 3, which refuse a search beside functions, get the 
     t.equal(body.toolConfig, undefined);
     t.match(dropped, [/^w: .*while it has functions/]);
     t.same(written({ tools: [search] }, {}, model).body.tools, [{ googleSearch: {} }]);
+  }
+  const toolChoice: ToolChoice = { mode: "allowed", required: false, names: ["web_search"] };
+  for (const model of ["gemini-2.5-pro", "gemini-3-pro"]) {
+    const { body, dropped, changed } = written({ tools: [tool("f"), search], toolChoice }, {}, model);
+    t.same(
+      [body.tools, body.toolConfig],
+      [[{ googleSearch: {} }], undefined],
+      "or the search, where only that is allowed",
+    );
+    t.match([dropped, changed], [[], [/^tool f: not among the allowed tools/]]);
   }
   const none = written({ tools: [tool("f"), search], toolChoice: { mode: "none" } }, { thinking: "budget" });
   t.same(none.body.toolConfig, { functionCallingConfig: { mode: "NONE" } });
