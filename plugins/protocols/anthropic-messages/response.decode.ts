@@ -206,7 +206,8 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   private blocks = 0;
   private size = 0;
   private started = false;
-  private finished = false;
+  /** The delta with the stop reason. */
+  private ending: JsonObject | undefined;
   private ended = false;
 
   frame(frame: Frame, out: Event[]): void {
@@ -344,19 +345,22 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   private onMessageDelta(json: JsonObject, out: Event[]): void {
     const delta = asObject(json["delta"]) ?? {};
     this.usage = readUsage(json, this.usage);
-    if (typeof delta["stop_reason"] === "string" && !this.finished) {
-      this.finished = true;
+    if (typeof delta["stop_reason"] === "string" && !this.ending) {
+      this.ending = delta;
       this.closeAll(out);
-      out.push(this.finish(delta));
     }
-    if (this.usage) out.push({ type: "usage", usage: this.usage });
+    if (this.usage && !this.ending) out.push({ type: "usage", usage: this.usage });
   }
 
   private onMessageStop(out: Event[]): void {
-    // Imitations of the protocol may send the reason before their last block.
+    const { ending, usage } = this;
     this.closeAll(out);
-    if (!this.finished) this.fail("The provider's answer ends without a reason.", out);
-    else out.push({ type: "end" });
+    if (ending) {
+      // Only now: imitations of the protocol may send the reason before their last block, which may be a call.
+      out.push(this.finish(ending));
+      if (usage) out.push({ type: "usage", usage });
+      out.push({ type: "end" });
+    } else this.fail("The provider's answer ends without a reason.", out);
     this.ended = true;
   }
 }
