@@ -19,6 +19,7 @@ import { stopAfterCrash } from "../crash.ts";
 import { inheritedSocket } from "../downstream/listener.ts";
 import { Gateway } from "../gateway.ts";
 import { type LoadedConfig, loadWithExtensions } from "../loaded-config.ts";
+import { triedFiles } from "../loader/versions.ts";
 import { priceWarnings } from "../marketplace/price-warnings.ts";
 import { configSources, FileWatch } from "../reloads.ts";
 import { connectStores, runWithStores } from "../store/open.ts";
@@ -127,10 +128,13 @@ function createAlerts(gateway: Gateway | Primary, log: Log, env: NodeJS.ProcessE
   });
 }
 
-/** Reloads when gateway.yaml, a secret's file or a plugin's code changes; the result is logged. */
+/**
+ * Reloads when gateway.yaml, a secret's file or a plugin's code changes, also that of a plugin for which a reload has failed; the
+ * result is logged.
+ */
 function reloadOnChange(gateway: Gateway | Primary): void {
   new FileWatch(
-    () => configSources(gateway.config, gateway.plugins),
+    () => [...new Set([...configSources(gateway.config, gateway.plugins), ...triedFiles()])],
     () => void gateway.reload(watchAuthor()).catch(() => {}),
   );
 }

@@ -127,6 +127,9 @@ export function codeFiles(path: string): string[] {
   return [...withImports(realPath(path))];
 }
 
+/** Returns every file of plugins' code that was to be loaded since the start, also by a load that failed. */
+export const triedFiles = (): Iterable<string> => files.keys();
+
 /** Returns the URLs of a plugin's code as it was imported last; without files that have changed since. */
 export function codeUrls(path: string): string[] {
   return codeFiles(path).flatMap((file) => {

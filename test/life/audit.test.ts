@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { appendFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import t from "tap";
@@ -83,6 +83,21 @@ t.test("a reload by --watch is in the audit trail", async (t) => {
   writeFileSync(join(gateway.folder, "gateway.yaml"), "models: {");
   await has(gateway, 1);
   t.match(await trailOf(gateway), [{ who: "watch", action: "reload", detail: { problem: /gateway\.yaml/ } }]);
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("with --watch, a plugin that could not be loaded is loaded once it is mended", async (t) => {
+  const gateway = await startProcess(t, YAML, { args: ["--watch"] });
+  const [file, own] = ["gateway.yaml", "own.ts"].map((name) => join(gateway.folder, name)) as [string, string];
+  writeFileSync(own, "export default class Own {");
+  appendFileSync(
+    file,
+    "plugins: { own: { from: ./own.ts } }\nchains: { llm: [sse, auth, own, models, rewrite, usage] }\n",
+  );
+  await has(gateway, 1);
+  t.match((await trailOf(gateway))[0]?.detail, { problem: /own\.ts/ });
+  writeFileSync(own, "export default class Own { access() {} }");
+  await until(async () => (await trailOf(gateway)).some(({ detail }) => detail["generation"] === 2), "reloaded");
   t.equal(await gateway.end(), 0);
 });
 
