@@ -44,11 +44,11 @@ const ERROR_NAMES: ErrorNames = {
   },
 };
 
-/** Returns the message; of a prompt that is too long in the vendor's words, which LangChain.js looks for instead of the code. */
+/** Returns the message; of a prompt that is too long in the vendor's words, old and new: LiteLLM and LangChain.js look for them, not for the code. */
 const messageOf = ({ code, message }: Fault): string =>
   code !== "context_length_exceeded" || /maximum context length|exceeds the context window/i.test(message)
     ? message
-    : `Your input exceeds the context window of this model: ${message}`;
+    : `This model's maximum context length is exceeded. Your input exceeds the context window of this model: ${message}`;
 
 /** Returns `{message, type, param, code}`, in the family's values. */
 export const openaiErrorObject = (fault: Fault) => ({

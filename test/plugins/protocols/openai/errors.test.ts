@@ -27,7 +27,8 @@ t.test("a prompt that is too long is reported in the words that the vendor's cli
   const told = (message: string) =>
     JSON.parse(errorBody(new GatewayError("context_length_exceeded", { message }))).error.message;
   const words = "Your input exceeds the context window of this model";
-  t.equal(told("prompt is too long: 9 tokens > 8 maximum"), `${words}: prompt is too long: 9 tokens > 8 maximum`);
+  const long = "prompt is too long: 9 tokens > 8 maximum";
+  t.equal(told(long), `This model's maximum context length is exceeded. ${words}: ${long}`, "old words and new ones");
   for (const own of ["This model's maximum context length is 8 tokens.", `${words}.`])
     t.equal(told(`prompt is too long: ${own}`), `prompt is too long: ${own}`, "once");
 });
