@@ -51,6 +51,8 @@ interface BodyReaderOptions {
   readonly headers: HeaderList;
   readonly openAccount: OpenBufferAccount;
   readonly beforeRead?: (() => void) | undefined;
+  /** As of `Exchange`; the gateway can break off a request whose client goes on sending. */
+  readonly onAbort?: ((listener: () => void) => () => void) | undefined;
 }
 
 /**
@@ -90,6 +92,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
   private readonly pace: BodyRateMonitor;
   private account: BufferAccount | undefined;
   private over = false;
+  private unsubscribe: (() => void) | undefined;
 
   constructor(
     private readonly request: IncomingMessage,
@@ -110,6 +113,8 @@ class BodyReader implements BodyConsumer, BodyRateListener {
       request.on("end", () => this.onEnd());
     }
     if (request.destroyed) this.fail(new GatewayError("client_gone"));
+    // Nearly all bodies are complete by now.
+    if (!this.over) this.unsubscribe = options.onAbort?.(() => this.fail(new GatewayError("client_gone")));
   }
 
   onTooSlow(error: GatewayError): void {
@@ -234,6 +239,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
 
   private stop(): void {
     this.over = true;
+    this.unsubscribe?.();
     this.pace.stop();
     this.decoder?.destroy();
     if (this.request instanceof ServerRequest) this.request.detachConsumer();

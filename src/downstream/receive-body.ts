@@ -50,7 +50,12 @@ export function createReceiveBody(
     const openAccount: OpenBufferAccount = (...options) => openBodyAccount(exchange, parts, ...options);
     const beforeRead = () => reply.sendContinue();
     if (exchange.operation.body === "json")
-      return readBody(request, limits, { headers: exchange.headers, openAccount, beforeRead });
+      return readBody(request, limits, {
+        headers: exchange.headers,
+        openAccount,
+        beforeRead,
+        onAbort: (listener) => exchange.onAbort(listener),
+      });
     // A form's length is not limited: its files stream through.
     reply.sendContinue();
     const { output, objects: objectMembers } = exchange.protocol;

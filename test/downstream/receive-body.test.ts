@@ -330,3 +330,22 @@ paths: { "/up/*": { pass: up } }
   t.equal(refusedOf(held).filter(({ text }) => text.startsWith("HTTP/1.1 503 ")).length, 1);
   t.equal(ended, 2);
 });
+
+t.test(
+  "a request that is cancelled while its body arrives ends at once, and its connection when the client wants",
+  async (t) => {
+    const running = await small(t);
+    const { gateway } = running;
+    const client = hold(t, running, {
+      bytes: chat(100 * KIB).subarray(0, -1),
+      headers: "content-type: application/json\r\n",
+    });
+    await until(() => counted(running) > 0, "the body");
+    t.ok(gateway.cancel(gateway.exchanges[0]?.exchange.id ?? ""));
+    await until(() => gateway.exchanges.length === 0, "the end of the request");
+    t.equal(counted(running), 0);
+    client.socket.write("1\r\n}\r\n0\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n");
+    await until(() => client.text.includes("model-gateway"), "the answer to the next request");
+    t.match(client.text, /^HTTP\/1\.1 503 [\s\S]*"cancelled"[\s\S]*HTTP\/1\.1 200 /);
+  },
+);
