@@ -20,6 +20,8 @@ const CLOSE_TIMEOUT = 200;
 const FRAME_END_TIMEOUT = 2000;
 /** Milliseconds for which the provider's messages are read after a client that had not read them has left. */
 const REST_TIMEOUT = 1000;
+/** Milliseconds that a client has for closing its connection, once ours is closed for writing. */
+const LINGER = 2000;
 
 /** Bytes of incomplete messages for the sockets of one key, unless a single message may be larger. */
 const KEY_BYTES = 16 * 1024 * 1024;
@@ -114,6 +116,8 @@ export class SocketRelay {
   /** The message to send before our close frame, and the reason in that frame. */
   private closeNotice: { message: string | undefined; reason: string } | undefined;
   private closeSent = false;
+  /** Set once the client's connection is closed for writing. */
+  private linger: NodeJS.Timeout | undefined;
   private endedBy: SocketEnd["endedBy"];
   /** The client has left, and the provider's last messages are only read for their usage. */
   private readsRest = false;
@@ -240,7 +244,7 @@ export class SocketRelay {
   /** Ends an open socket with our close frame to both sides, as soon as the current frame has ended. */
   close(code = RESTART): void {
     const { upstream } = this;
-    if (this.closing !== undefined) return;
+    if (this.closing !== undefined || this.linger) return;
     if (!upstream) {
       this.refuse(new GatewayError("draining"));
       return;
@@ -345,17 +349,32 @@ export class SocketRelay {
     });
     // All bytes of both directions pass this socket.
     socket.setTimeout(this.limits.idle, () => this.close(GOING_AWAY));
-    for (const [side, otherSide, name] of [
-      [socket, upstream, "client"],
-      [upstream, socket, "provider"],
+    for (const [side, name] of [
+      [socket, "client"],
+      [upstream, "provider"],
     ] as const) {
       const onEnd = () => {
         this.endedBy ??= name;
         if (name === "client" && this.providerReceiver && upstream.isPaused()) this.readRest(upstream);
-        else if (name === "provider" || !this.readsRest) flushAndClose(otherSide);
+        else if (name === "provider") this.endClient(upstream);
+        else if (!this.readsRest) flushAndClose(upstream);
       };
       side.on("error", onEnd).once("end", onEnd).once("close", onEnd);
     }
+  }
+
+  /**
+   * Closes the client's connection for writing, and discards what it sends until it closes it too: with a connection that is closed,
+   * its next message would be answered by a reset, and a client loses what it has not read of ours by then.
+   */
+  private endClient(upstream: Duplex): void {
+    const { socket } = this.handshake;
+    if (socket.destroyed || this.linger) return;
+    this.pace?.stop();
+    socket.setTimeout(0);
+    socket.unpipe(upstream).resume().end();
+    this.linger = setTimeout(() => socket.destroy(), LINGER);
+    socket.once("close", () => clearTimeout(this.linger));
   }
 
   /**
@@ -482,7 +501,7 @@ export class SocketRelay {
 
   private onClientData(bytes: Buffer): void {
     this.observer.onClientBytes(bytes);
-    if (this.refusal) return;
+    if (this.refusal || this.linger) return;
     if (this.clientReceiver && !this.admits(bytes, this.clientReceiver)) return;
     const { messages, frames } = this.clientFrames;
     // What follows a close frame was not checked.
@@ -529,7 +548,7 @@ export class SocketRelay {
       if (this.clientFrames.atFrameBoundary && upstream.writable) upstream.write(closeFrame(closing, true));
     });
     setTimeout(() => {
-      flushAndClose(socket);
+      this.endClient(upstream);
       flushAndClose(upstream);
     }, CLOSE_TIMEOUT);
   }

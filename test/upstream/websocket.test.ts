@@ -261,6 +261,49 @@ t.test("when either side fails the other is closed, and the failed side is recor
   }
 });
 
+t.test(
+  "a client that still sends gets all of its provider's last messages, and the close frame behind them",
+  async (t) => {
+    const last = `\x82\x7e\x03\x84${"x".repeat(900)}`.repeat(5);
+    const closing = "\x88\x02\x03\xe8";
+    for (const checks of [{}, { checkMessage: () => undefined }]) {
+      const { client, ends, upstream } = await relaying(
+        t,
+        (socket) => {
+          socket.write(`${ACCEPTED}\r\n`);
+          socket.once("data", () => socket.end(last + closing, "latin1"));
+        },
+        {},
+        checks,
+      );
+      const seen = client();
+      await until(() => seen.text.endsWith("\r\n\r\n"));
+      seen.socket.pause();
+      const sending = setInterval(() => seen.socket.write("\x81\x81\0\0\0\0a", "latin1"), 5);
+      await until(() => upstream.open === 0, "the end of the provider");
+      await new Promise((later) => setTimeout(later, 100));
+      t.same([seen.closed, ends], [false, []]);
+      clearInterval(sending);
+      seen.socket.resume();
+      await until(() => seen.closed);
+      t.ok(seen.text.endsWith(last + closing));
+      await until(() => ends.length === 1);
+      t.same(ends, [{ code: 1000, endedBy: undefined }]);
+    }
+  },
+);
+
+t.test("a client that does not close its connection is not waited for much longer", async (t) => {
+  const { client, proxy, ends } = await relaying(t, (socket) => socket.write(`${ACCEPTED}\r\n`));
+  const seen = client();
+  await until(() => seen.text.endsWith("\r\n\r\n"));
+  // It reads nothing, and so does not see the end.
+  seen.socket.pause();
+  proxy.drain();
+  await until(() => ends.length === 1);
+  t.same(ends, [{ code: 1012, endedBy: "gateway" }]);
+});
+
 t.test("of many small frames that are parsed, one chunk is read in a turn, from either side", async (t) => {
   const FRAMES = 200_000;
   const CHUNK = 65_536;
