@@ -20,28 +20,33 @@ export function inlineRoot(root: JsonObject): JsonObject | undefined {
 const NO_PARAMETERS = new RawJson('{"type":"object","properties":{}}');
 
 /**
- * Returns a function's parameters with an object at their root: vendors refuse a schema without `type: "object"` or `properties`, which
- * some clients omit, or that only refers to one.
+ * Returns a function's parameters with an object at their root and `items` in each array: vendors refuse a schema without `type: "object"`,
+ * `properties` or `items`, which some clients omit, or that only refers to an object.
  * @param refused members at the root that the vendor refuses, and with them the request: they are moved into the description, where
  * the model reads them
  */
-export function objectParameters(parameters: RawJson, refused: readonly string[] = []): RawJson {
+export const objectParameters = (parameters: RawJson, refused: readonly string[] = []): RawJson =>
+  withItems(objectRoot(parameters, refused));
+
+function objectRoot(parameters: RawJson, refused: readonly string[]): RawJson {
   const root = asObject(parameters.value);
   if (!root || Object.keys(root).length === 0) return NO_PARAMETERS;
   const described = refused.filter((name) => Object.hasOwn(root, name));
-  if (described.length > 0) return objectParameters(describeMembers(parameters, described));
-  const { type, properties } = root;
-  const inlined =
-    type === undefined && root["$ref"] !== undefined
-      ? inlineRoot(parseExact(parameters.text) as JsonObject)
-      : undefined;
+  if (described.length > 0) return objectRoot(describeMembers(parameters, described), []);
+  const { type, properties = null } = root;
+  const isObject = type === undefined || type === "object";
+  const lacksProperties = properties === null && isObject && !OTHER_ROOTS.some((name) => name in root);
+  const exact = () => parseExact(parameters.text) as JsonObject;
+  const inlined = type === undefined && root["$ref"] !== undefined ? inlineRoot(exact()) : undefined;
   if (inlined) return new RawJson(writeJson({ ...inlined, type: "object" }));
-  const lacksProperties = (properties ?? undefined) === undefined && (type === undefined || type === "object");
-  if (properties === null && lacksProperties)
-    return new RawJson(writeJson({ ...(parseExact(parameters.text) as JsonObject), type: "object", properties: {} }));
+  if (lacksProperties && "properties" in root)
+    return new RawJson(writeJson({ ...exact(), type: "object", properties: {} }));
   const added = (type === undefined ? '"type":"object",' : "") + (lacksProperties ? '"properties":{},' : "");
   return added === "" ? parameters : new RawJson(parameters.text.replace("{", `{${added}`));
 }
+
+/** Members at the root that tell which properties an object has. */
+const OTHER_ROOTS = ["$ref", "oneOf", "anyOf", "allOf"];
 
 function describeMembers({ text }: RawJson, names: readonly string[]): RawJson {
   const { description, ...root } = parseExact(text) as JsonObject;
@@ -49,4 +54,29 @@ function describeMembers({ text }: RawJson, names: readonly string[]): RawJson {
   for (const name of names) delete root[name];
   const own = typeof description === "string" ? `${description}\n\n` : "";
   return new RawJson(writeJson({ ...root, description: own + writeJson(described) }));
+}
+
+/** Members whose values are no schemas, and those that have schemas by name. */
+const VALUES: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
+const SCHEMAS_BY_NAME: ReadonlySet<string> = new Set(["properties", "patternProperties", "$defs", "definitions"]);
+
+/** Returns a schema in which each array has `items`: without them any value is one, and so it is with `{}`. */
+function withItems(schema: RawJson): RawJson {
+  if (!schema.text.includes('"array"') || !schemasIn(schema.value).some(isBareArray)) return schema;
+  const root = parseExact(schema.text);
+  for (const each of schemasIn(root)) if (isBareArray(each)) each["items"] = {};
+  return new RawJson(writeJson(root));
+}
+
+const isBareArray = ({ type, items }: JsonObject): boolean => [type].flat().includes("array") && items === undefined;
+
+/** Yields a schema and all within it. @param isNamed whether the value has schemas by name */
+function* schemasIn(value: unknown, isNamed = false): Generator<JsonObject, undefined> {
+  const isList = Array.isArray(value);
+  const object = isList ? (value as unknown as JsonObject) : value instanceof RawJson ? undefined : asObject(value);
+  if (!object) return;
+  const isSchema = !isList && !isNamed;
+  if (isSchema) yield object;
+  for (const name in object)
+    if (!isSchema || !VALUES.has(name)) yield* schemasIn(object[name], isSchema && SCHEMAS_BY_NAME.has(name));
 }

@@ -404,6 +404,8 @@ function functionOfOpenai(court: Court, { parameters }: JsonObject): void {
   court.need(isObject(root["properties"]), "tools", "object schema missing properties");
   for (const name of ["oneOf", "anyOf", "allOf", "enum", "const", "not"])
     court.need(!(name in root), "tools", `schema must not have ${name} at the top level`);
+  for (const each of Object.values(asObject(root["properties"]) ?? {}).map(asObject))
+    court.need(each?.["type"] !== "array" || each["items"], "tools", "array schema missing items");
 }
 
 /** Returns the faults of a Chat body for a server of another vendor, most of which refuse, or pass over, what only OpenAI has. */
