@@ -78,23 +78,24 @@ export class EnforcedSchemas {
 
 /** Counts the members of a schema that may be missing, and those that have several types. */
 function countMembers(schema: unknown): { optional: number; unions: number } {
-  let [optional, unions] = [0, 0];
-  for (const { properties, required, type, anyOf, oneOf } of schemasIn(schema)) {
-    const names = new Set(asList(required));
-    optional += Object.keys(objectOf(properties) ?? {}).filter((name) => !names.has(name)).length;
-    if (asList(type).length > 1 || (anyOf ?? oneOf) !== undefined) unions++;
-  }
-  return { optional, unions };
+  const counts = { optional: 0, unions: 0 };
+  addMembers(schema, counts);
+  return counts;
 }
 
-/** Yields a schema and all within it. @param isNamed whether the value has schemas by name */
-function* schemasIn(value: unknown, isNamed = false): Generator<JsonObject> {
-  const object = Array.isArray(value) ? (value as unknown as JsonObject) : objectOf(value);
+/** @param isNamed whether the value has schemas by name */
+function addMembers(value: unknown, counts: ReturnType<typeof countMembers>, isNamed = false): void {
+  for (const each of asList(value)) addMembers(each, counts);
+  const object = objectOf(value);
   if (!object) return;
-  const isSchema = !isNamed && !Array.isArray(value);
-  if (isSchema) yield object;
+  if (!isNamed) {
+    const { properties, required, type, anyOf, oneOf } = object;
+    const names = new Set(asList(required));
+    for (const name in objectOf(properties)) if (!names.has(name)) counts.optional++;
+    if (asList(type).length > 1 || (anyOf ?? oneOf) !== undefined) counts.unions++;
+  }
   for (const name in object)
-    if (!isSchema || !VALUES.has(name)) yield* schemasIn(object[name], isSchema && SCHEMAS_BY_NAME.has(name));
+    if (isNamed || !VALUES.has(name)) addMembers(object[name], counts, !isNamed && SCHEMAS_BY_NAME.has(name));
 }
 
 /** A schema that is being searched, or an object with schemas by property. */
