@@ -91,15 +91,20 @@ function input(raw: JsonObject): Usage["in"] {
   const cited = billedApart(raw, "citation_tokens") ?? 0;
   const total = prompt === undefined ? undefined : prompt + (unreportedAudio ?? 0) + cited;
   if (total !== undefined) counts.total = total;
-  // DeepSeek, Moonshot and Mistral have members of their own beside the common one or instead of it.
+  // DeepSeek, Moonshot, Mistral and LiteLLM have members of their own beside the common one or instead of it.
   const cached =
     asCount(details["cached_tokens"]) ??
     asCount(raw["prompt_cache_hit_tokens"]) ??
     asCount(raw["cached_tokens"]) ??
-    asCount(raw["num_cached_tokens"]);
+    asCount(raw["num_cached_tokens"]) ??
+    asCount(raw["cache_read_input_tokens"]);
   // Recorded from Azure's Grok: more cached tokens than prompt tokens.
   if (cached !== undefined) counts.cached = atMost(cached, total) as number;
-  const written = asCount(details["cache_write_tokens"]);
+  // Alibaba and LiteLLM name written tokens as Anthropic does, and include them in the prompt's. [D]
+  const written =
+    asCount(details["cache_write_tokens"]) ??
+    asCount(details["cache_creation_input_tokens"]) ??
+    asCount(raw["cache_creation_input_tokens"]);
   if (written !== undefined) counts.write = { unsplit: written };
   const audio = asCount(details["audio_tokens"]) ?? unreportedAudio;
   if (audio !== undefined) counts.audio = audio;

@@ -46,8 +46,20 @@ t.test("cached tokens are never more than the input", async (t) => {
 });
 
 t.test("vendors' own names for cached tokens count where the common one is missing", async (t) => {
-  for (const word of ["prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"]) {
+  for (const word of ["prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens"]) {
     t.equal(readUsage({ usage: { prompt_tokens: 9, [word]: 5 } })?.in.cached, 5, word);
+  }
+});
+
+t.test("tokens written to a cache count as such by alibaba's and litellm's names", async (t) => {
+  const alibaba = { prompt_tokens_details: { cached_tokens: 2, cache_creation_input_tokens: 5 } };
+  const litellm = { prompt_tokens_details: { cached_tokens: 2 }, cache_creation_input_tokens: 5 };
+  for (const usage of [alibaba, litellm]) {
+    t.strictSame(readUsage({ usage: { prompt_tokens: 9, ...usage } })?.in, {
+      total: 9,
+      cached: 2,
+      write: { unsplit: 5 },
+    });
   }
 });
 
