@@ -86,12 +86,19 @@ export const refusedReasoning = ({ url }: NamedModel): readonly string[] => REFU
 /** Models that think unasked, of which these vendors' APIs can turn that off. Kimi K2.7 and K3 always think. [D: DeepSeek, Moonshot] */
 const SWITCHED_MODEL = /^(?:deepseek-|kimi-k2\.[56])/;
 
+/** Such models at Alibaba. Qwen Max from 3.8 on always thinks: "enable_thinking … is restricted to True". [D] */
+const QWEN_SWITCHED_MODEL = /^qwen3\.(?:[5-7]-|(?:[89]|\d\d)-(?!max))/;
+const ALIBABA_HOST = /\.aliyuncs\.com$/;
+
 /**
- * Reports whether thinking is turned off by `thinking`, beside which there may be no effort; these APIs know no effort `none`. While a
- * model thinks they refuse a choice that requires a tool call. [D: DeepSeek, Moonshot]
+ * Returns the member that turns thinking off, beside which there may be no effort; these APIs know no effort `none`, or ignore it. While
+ * a model thinks they refuse a choice that requires a tool call. [D: DeepSeek, Moonshot, Alibaba]
  */
-export const hasThinkingSwitch = (target: NamedModel): boolean =>
-  SWITCHED_MODEL.test(target.model) && isAtVendor(target);
+export function thinkingSwitch(target: NamedModel): "thinking" | "enable_thinking" | undefined {
+  if (SWITCHED_MODEL.test(target.model) && isAtVendor(target)) return "thinking";
+  if (QWEN_SWITCHED_MODEL.test(target.model) && ALIBABA_HOST.test(target.url?.hostname ?? "")) return "enable_thinking";
+  return undefined;
+}
 
 /** Models whose vendor sets temperature and the like itself: "invalid temperature: only 1 is allowed for this model". [D: Moonshot] */
 const FIXED_SAMPLING = /^kimi-k(?:2\.[5-9]|[3-9])/;

@@ -18,7 +18,10 @@ import {
   supportedEffort,
 } from "../openai/request.encode.ts";
 import { parseEffort } from "../openai/wire.ts";
-import { hasThinkingSwitch } from "./support.models.ts";
+import { thinkingSwitch } from "./support.models.ts";
+
+/** Values that turn thinking off: DeepSeek's and Moonshot's, and Alibaba's. */
+const SWITCHED_OFF = { thinking: { type: "disabled" }, enable_thinking: false } as const;
 
 /**
  * OpenAI has no member for budgets or for whether reasoning is shown; a budget is encoded as the nearest effort. The rows have
@@ -26,9 +29,8 @@ import { hasThinkingSwitch } from "./support.models.ts";
  */
 export const REASONING_SETTINGS: readonly Setting[] = [
   { path: "reasoning_effort", field: "reasoning", type: "any", read: readEffort, write: writeEffort },
-  // DeepSeek's and Moonshot's.
-  { path: "thinking", field: "reasoning", type: "any", only: "encode", write: writeRequestedSwitch },
-  { path: "thinking", field: "toolChoice", type: "any", only: "encode", write: writeNecessarySwitch },
+  ...switchSettings("thinking"),
+  ...switchSettings("enable_thinking"),
   // OpenRouter's.
   {
     path: "reasoning",
@@ -62,26 +64,33 @@ function readEffort(fields: Fields, name: string, { reasoning }: Conversation): 
 /** Reports whether a client requests that the model does not think. */
 const isOff = ({ effort, budget }: ReasoningConfig = {}): boolean => effort === "none" || budget === 0;
 
-const SWITCHED_OFF = { type: "disabled" } as const;
+/** Returns the rows of a member that turns thinking off: as it is requested, and for a tool call that is required. */
+function switchSettings(path: keyof typeof SWITCHED_OFF): Setting[] {
+  return [
+    { path, field: "reasoning", type: "any", only: "encode", write: writeRequested },
+    { path, field: "toolChoice", type: "any", only: "encode", write: writeNecessary },
+  ];
 
-function writeRequestedSwitch(reasoning: ReasoningConfig, _: Conversation, context: EncodeContext) {
-  return isOff(reasoning) && mayReason(context) && hasThinkingSwitch(context) ? SWITCHED_OFF : undefined;
-}
+  function writeRequested(reasoning: ReasoningConfig, _: Conversation, context: EncodeContext) {
+    const isSwitched = mayReason(context) && thinkingSwitch(context) === path;
+    return isOff(reasoning) && isSwitched ? SWITCHED_OFF[path] : undefined;
+  }
 
-/** Turns thinking off for a tool call that is required. */
-function writeNecessarySwitch(_: ToolChoice, conversation: Conversation, context: EncodeContext) {
-  if (!isThinkingRefused(conversation, context)) return undefined;
-  if (!isOff(conversation.reasoning))
-    context.change(pathOfUse(conversation, "tool_choice"), "the model does not think, so that a call can be required");
-  return SWITCHED_OFF;
+  function writeNecessary(_: ToolChoice, conversation: Conversation, context: EncodeContext) {
+    if (thinkingSwitch(context) !== path || !isThinkingRefused(conversation, context)) return undefined;
+    if (!isOff(conversation.reasoning)) {
+      const reason = "the model does not think, so that a call can be required";
+      context.change(pathOfUse(conversation, "tool_choice"), reason);
+    }
+    return SWITCHED_OFF[path];
+  }
 }
 
 /** Reports whether the vendor refuses thinking beside a conversation's tool choice. */
 function isThinkingRefused({ toolChoice: choice, tools }: Conversation, context: EncodeContext): boolean {
   const isForced = choice?.mode === "required" || (choice?.mode === "named" && !choice.server);
-  return (
-    isForced && tools.some(({ kind }) => kind !== "web_search") && mayReason(context) && hasThinkingSwitch(context)
-  );
+  const isSwitched = mayReason(context) && thinkingSwitch(context) !== undefined;
+  return isForced && isSwitched && tools.some(({ kind }) => kind !== "web_search");
 }
 
 function writeEffort(
@@ -92,7 +101,7 @@ function writeEffort(
   const { effort, budget } = reasoning;
   if (effort === undefined && budget === undefined) return undefined;
   // A model that does not reason refuses even the request not to.
-  if (isOff(reasoning) && (!mayReason(context) || hasThinkingSwitch(context))) return undefined;
+  if (isOff(reasoning) && (!mayReason(context) || thinkingSwitch(context))) return undefined;
   // Agents of other vendors ask every model to think. What only the tables say, the vendor decides for OpenAI's clients.
   const isOwn = isOfFamily(conversation.protocol);
   const thinks = mayReason(context) || (isOwn && context.facts.thinking === undefined);

@@ -108,3 +108,25 @@ t.test("thinking is turned off at DeepSeek and Moonshot, which know no effort fo
     "required",
   ]);
 });
+
+t.test("thinking of Qwen's models is turned off at Alibaba, in its own way", async (t) => {
+  const sent = (url: string, model: string, more: Partial<Conversation>) => {
+    const to = { ...terms({}, model), url: new URL(url) };
+    const tools: Conversation["tools"] = [{ kind: "function", name: "f", at: "tools.0" }];
+    const base: Conversation = { protocol: "another", task: "generate", stream: false, turns: [], tools, uses: [] };
+    const { body } = runAtOnce(request.encode({ ...base, ...more }, to));
+    const { enable_thinking: thinks, thinking, reasoning_effort: effort } = JSON.parse(body) as Record<string, unknown>;
+    return [thinks, thinking, effort];
+  };
+  const alibaba = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1";
+  const required: Partial<Conversation> = { toolChoice: { mode: "required" } };
+  const none: Partial<Conversation> = { reasoning: { effort: "none" } };
+  for (const more of [required, none, { ...required, reasoning: { effort: "high" } } satisfies Partial<Conversation>]) {
+    t.same(sent(alibaba, "qwen3.6-plus", more), [false, undefined, undefined]);
+  }
+  t.same(sent(alibaba, "qwen3.6-plus", { reasoning: { effort: "high" } }), [undefined, undefined, "high"]);
+  t.same(sent(alibaba, "qwen3.8-plus", required), [false, undefined, undefined]);
+  t.same(sent(alibaba, "qwen3.8-max", required), [undefined, undefined, undefined], "it always thinks");
+  t.same(sent(alibaba, "qwen3-coder-plus", required), [undefined, undefined, undefined], "it does not think");
+  t.same(sent("https://vllm.example/v1", "qwen3.6-plus", required), [undefined, undefined, undefined]);
+});
