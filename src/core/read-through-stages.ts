@@ -25,6 +25,13 @@ export function readThroughStages(head: Head, stages: Stage[]): void {
     head.isReading = true;
     try {
       await runAll(stages, splitInGroups(bytes, (head.translated ?? head).framing, head.maxFrame), frames);
+    } catch (thrown) {
+      // They have seen these frames: a plugin that goes on all the same must not make them see the response again.
+      const fail: Stage = () => {
+        throw thrown;
+      };
+      stages.splice(0, stages.length, fail);
+      throw thrown;
     } finally {
       head.isReading = false;
     }

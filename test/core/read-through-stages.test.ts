@@ -125,3 +125,20 @@ t.test("other work gets turns while a response of many frames passes through the
     t.notOk(head.isReading);
   }
 });
+
+t.test(
+  "where a stage fails meanwhile, the response ends with its error, and no stage sees the response again",
+  async (t) => {
+    let seen = 0;
+    const stages: Stage[] = [];
+    const head = headOf("a");
+    readThroughStages(head, stages);
+    stages.push(() => {
+      seen++;
+      throw new Error("no");
+    });
+    await t.rejects(whole(head), { message: "no" });
+    t.throws(() => runStages(stages, new Frame("piece", Buffer.from("a")), []), { message: "no" });
+    t.equal(seen, 1);
+  },
+);
