@@ -248,6 +248,7 @@ const MISTYPED: readonly (readonly [setting: string, write: RegExp])[] = [
   ["chains: [auth]", /write { NAME: … }$/],
   ["first_byte: 5s", /unknown key "first_byte" here; it belongs under "timeouts"$/],
   ["level: debug", /it belongs under "log"$/],
+  ["paths: { /v1/chat/completions: llm }", /expected off, or a map like { protocol: openai-chat, use: llm }/],
   ["trust: true", /expected a list, found the boolean true$/],
   ["plugins: { record: { sample: 50% } }", /write 0\.5$/],
 ];
@@ -264,6 +265,8 @@ for (const [setting, write] of MISTYPED)
 t.test("the same holds within providers, models and keys", async (t) => {
   const told = async (from: string, to: string) => (await check(RIGHT.replace(from, () => to))).problems[0]?.message;
   t.match(await told("[openai:gpt-5.4-mini]", "[{ to: openai:gpt-5.4-mini, weight: 90% }]"), /write 90$/);
+  t.match(await told("[openai:gpt-5.4-mini]", "[[openai:gpt-5.4-mini]]"), /expected provider:vendor-model, or { to:/);
+  t.match(await told("aliases:", "price: { image: cheap }\n    aliases:"), /expected a number, or a map of numbers/);
   t.match(await told("aliases:", "price: 2\n    aliases:"), /write { input: … }, or with cached, /);
   t.match(await told("aliases:", "price: { input: $2, output: 1 }\n    aliases:"), /write 2$/);
   t.match(

@@ -41,20 +41,23 @@ const via = () =>
     "Protocol to use with providers that speak it, whatever the client speaks. When absent: the client's own, or else the provider's first.",
   );
 
-const TargetSchema = z.union([
-  z.string().describe("provider:vendor-model, split at the first colon."),
-  z.strictObject({
-    to: z.string().describe("provider:vendor-model, split at the first colon."),
-    weight: z
-      .number()
-      .positive({ error: "must be more than 0" })
-      .default(1)
-      .describe("The target's share of requests, relative to the other targets."),
-    price: PriceSchema.describe("The price at this target, if it differs from the model's.").optional(),
-    via: via().optional(),
-    facts: FactsSchema.optional(),
-  }),
-]);
+const TargetSchema = z.union(
+  [
+    z.string().describe("provider:vendor-model, split at the first colon."),
+    z.strictObject({
+      to: z.string().describe("provider:vendor-model, split at the first colon."),
+      weight: z
+        .number()
+        .positive({ error: "must be more than 0" })
+        .default(1)
+        .describe("The target's share of requests, relative to the other targets."),
+      price: PriceSchema.describe("The price at this target, if it differs from the model's.").optional(),
+      via: via().optional(),
+      facts: FactsSchema.optional(),
+    }),
+  ],
+  { error: "expected provider:vendor-model, or { to: provider:vendor-model, … }" },
+);
 
 /** Capabilities of a model, as listed for clients. */
 const ABILITIES = [

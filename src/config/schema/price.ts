@@ -43,7 +43,9 @@ const TieredFields = {
 
 const perImage = (what: string) =>
   z
-    .union([z.number().min(0), z.record(z.string(), z.number().min(0))])
+    .union([z.number().min(0), z.record(z.string(), z.number().min(0))], {
+      error: "expected a number, or a map of numbers by quality and size",
+    })
     .describe(
       `${what}: one number, or one for each quality and size that a request can name, like { "": 0.04, "hd 1024x1792": 0.12 }.`,
     )
