@@ -639,7 +639,7 @@ interface OpenCall {
   id: string;
   name: string;
   custom: boolean;
-  /** Its arguments, as far as they tell where it ends: without an id, only they do. */
+  /** Its arguments, as far as they tell where it ends: where it or the next one has no id, only they do. */
   extent: ObjectText | undefined;
   /** Whether it repeats the name of the call before it: without arguments it is only that call's last piece. */
   repeats: boolean;
@@ -735,8 +735,8 @@ class CallReader {
     const id = asText(entry["id"]) ?? "";
     const index = typeof entry["index"] === "number" ? entry["index"] : this.lastIndex + 1;
     this.lastIndex = Math.max(this.lastIndex, index);
-    const extent = id === "" && !custom ? new ObjectText() : undefined;
-    const repeats = !isComplete && extent !== undefined && this.byIndex.get(index)?.name === (inner["name"] ?? "");
+    const extent = custom ? undefined : new ObjectText();
+    const repeats = !isComplete && !custom && id === "" && this.byIndex.get(index)?.name === (inner["name"] ?? "");
     const call: OpenCall = { block: undefined, id, name: "", custom, extent, repeats, state: undefined, pending: "" };
     this.byIndex.set(index, call);
     if (!this.byId.has(id)) this.byId.set(id, call);
@@ -769,8 +769,8 @@ class CallReader {
     if (call.block === undefined) {
       const extra = asObject(entry["extra_content"]);
       if (extra) call.state = JSON.stringify(extra);
-      call.id ||= asText(entry["id"]) ?? "";
     }
+    call.id ||= asText(entry["id"]) ?? "";
     call.name ||= asText(inner["name"]) ?? "";
     const member = custom ? "input" : "arguments";
     const value = inner[member];
@@ -794,5 +794,5 @@ class CallReader {
 /** Reports whether a named entry with the index of a call is another one: some servers repeat a call's name with each piece. */
 function isAnotherCall(call: OpenCall, id: string, name: string): boolean {
   if (id !== "" && call.id !== "") return call.id !== id;
-  return id === "" && call.name !== "" && (call.name !== name || call.extent?.complete === true);
+  return call.name !== "" && (call.name !== name || call.extent?.complete === true);
 }

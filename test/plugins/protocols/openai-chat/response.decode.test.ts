@@ -172,6 +172,27 @@ t.test("another id with a name at the same index is another call", async (t) => 
   t.match(only(events, "finish"), [{ reason: "tool_calls", raw: "stop" }]);
 });
 
+t.test("at one index, a call with an id and one without are two calls, in either order", async (t) => {
+  const piece = (id: string | undefined, name: string, text: string) =>
+    chunk({ tool_calls: [{ index: 0, ...(id !== undefined && { id }), function: { name, arguments: text } }] });
+  const told = (...pieces: object[]) => {
+    const events = read(...pieces, chunk({}, "tool_calls"), DONE);
+    return only(events, "open").map(({ block }) =>
+      only(events, "arguments")
+        .filter((event) => event.block === block)
+        .map(({ text }) => text)
+        .join(""),
+    );
+  };
+  for (const [first, second] of [
+    ["a", undefined],
+    [undefined, "a"],
+  ]) {
+    t.same(told(piece(first, "one", '{"x":1}'), piece(second, "one", '{"x":2}')), ['{"x":1}', '{"x":2}']);
+    t.same(told(piece(first, "one", '{"x":'), piece(second, "one", "1}"), piece(second, "one", "")), ['{"x":1}']);
+  }
+});
+
 t.test("a call without an id gets one from the translation", async (t) => {
   const events = read(
     chunk(
