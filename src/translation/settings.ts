@@ -192,10 +192,6 @@ function plainValue({ type }: AnySetting, fields: Fields, name: string): unknown
 
 function encodeValue(setting: AnySetting, value: unknown, conversation: Conversation, context: EncodeContext): unknown {
   const path = setting.feature ? pathOfUse(conversation, setting.feature) : setting.path;
-  if (setting.range && typeof value === "number") {
-    const [min, max] = setting.range;
-    if (value < min || value > max) context.refuse(path, `It must be ${rangeText(min, max)} for this provider`);
-  }
   if (setting.sampling && context.facts.sampling === false) {
     context.drop(path, "The model takes no sampling settings");
     return undefined;
@@ -203,6 +199,10 @@ function encodeValue(setting: AnySetting, value: unknown, conversation: Conversa
   if (setting.takenIf && !setting.takenIf(context)) {
     context.drop(path, "The model's vendor is not known to take it");
     return undefined;
+  }
+  if (setting.range && typeof value === "number") {
+    const [min, max] = setting.range;
+    if (value < min || value > max) context.refuse(path, `It must be ${rangeText(min, max)} for this provider`);
   }
   if (setting.maxLength !== undefined && Array.isArray(value) && value.length > setting.maxLength)
     context.refuse(path, `This provider accepts at most ${setting.maxLength}`);
