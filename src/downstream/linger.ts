@@ -14,6 +14,8 @@ const CHUNKS = { max: 1000, size: 4096 };
 
 /** Sends a response at once, and ends it, which may close the connection, when the client has sent its whole request. */
 export function linger(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+  // Without a body node would send the head only with the end.
+  if (request.method === "HEAD") response.flushHeaders();
   response.write(body);
   new LingeringClose(request, response);
 }

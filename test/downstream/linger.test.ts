@@ -5,14 +5,12 @@ import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 
 const HEAD = "POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
+const YAML = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
 const LIST = "GET /v1/models HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /** A client without a key that writes all of its body before it reads anything. */
 async function refused(t: Test, framing: string, body: string) {
-  const { port } = await startGateway(
-    t,
-    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
-  );
+  const { port } = await startGateway(t, YAML);
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
   t.teardown(() => socket.destroy());
   const got = { socket, text: "", ended: false, error: undefined as Error | undefined };
@@ -52,3 +50,16 @@ for (const [what, framing, body] of [
     t.equal(got.error, undefined);
     t.equal(got.ended, false);
   });
+
+t.test("the refusal of a HEAD request comes before the body that it announces", async (t) => {
+  const { port } = await startGateway(t, YAML);
+  const socket = connect({ port, host: "127.0.0.1" });
+  t.teardown(() => socket.destroy());
+  let text = "";
+  socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
+  socket.write("HEAD /v1/models HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n");
+  await until(() => text.includes("\r\n\r\n"), "the refusal");
+  t.match(text, /^HTTP\/1\.1 401 .*\r\n\r\n$/s);
+  socket.write("0123456789");
+  await once(socket, "close");
+});
