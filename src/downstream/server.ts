@@ -33,6 +33,9 @@ const KEYLESS_PATHS = new Set(["/", "/api/hello", "/openapi.json"]);
 /** Paths for load balancers that can reach no other listener; unless gateway.yaml mounts these paths itself. */
 const PROBES = new Set(["/livez", "/readyz"]);
 
+/** Bytes of a body that are discarded as they arrive, if it is not read. */
+const LONG_BODY = 64 * 1024;
+
 /** Limits of clients' connections and of the heads of their requests. */
 export interface ServerLimits extends ConnectionLimits {
   /** Milliseconds that an idle connection is kept; more than nginx's 60 s, or nginx would reuse a closed one. 0: no limit. */
@@ -256,8 +259,9 @@ export class Downstream {
     const preflight = cors?.admit(request, headers, response);
     if (this.refusesAll) throw new GatewayError("draining");
     guard(request, headers, this.heads);
-    // These responses do not read the body, and the client should stop sending it.
-    if ((preflight || isGet(request)) && hasBody(request)) response.shouldKeepAlive = false;
+    // These responses do not read the body, and the client should stop sending a long one. A connection that is closed while the
+    // rest of a short one is on its way is reset, and the response may be lost.
+    if ((preflight || isGet(request)) && hasLongBody(request)) response.shouldKeepAlive = false;
     if (preflight) {
       cors?.answerPreflight(headers, response, id);
       if (takeRefusalLine(log))
@@ -416,8 +420,10 @@ function sendProbeResponse(response: ServerResponse, id: string, well: boolean):
   endResponse(response.writeHead(well ? 200 : 503, [...head, "x-request-id", id]), body);
 }
 
-const hasBody = ({ headerList }: ServerRequest): boolean =>
-  headerList.has("transfer-encoding") || Number(headerList.get("content-length") ?? 0) > 0;
+/** Reports whether a request has a body that is long, may be, or may never come. */
+const hasLongBody = ({ headerList }: ServerRequest): boolean =>
+  headerList.has("transfer-encoding") ||
+  Number(headerList.get("content-length") ?? 0) > (headerList.has("expect") ? 0 : LONG_BODY);
 
 const isGet = ({ method }: ServerRequest): boolean => method === "GET" || method === "HEAD";
 

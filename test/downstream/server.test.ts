@@ -87,6 +87,28 @@ t.test("pipelined requests are answered in order", async (t) => {
   t.ok(client.text.indexOf("data: [DONE]") < client.text.indexOf("HTTP/1.1 404"));
 });
 
+t.test(
+  "a response without the request's body arrives whenever that is sent, and a short one ends no connection",
+  async (t) => {
+    const { port } = await startGateway(t, MODELS);
+    for (const line of ["GET /", "GET /livez", "GET /v1/models", "HEAD /v1/models"]) {
+      const client = talk(t, port, requestText(line, [`authorization: Bearer ${KEY}`, "content-length: 5"]));
+      await until(() => client.text.includes("\r\n\r\n"), `the answer to ${line}`);
+      client.socket.write(`later${requestText("GET /nowhere")}`);
+      await until(() => client.text.includes("path_not_found"), "the answer to the next request");
+      t.match(client.text, /^HTTP\/1\.1 200 /, line);
+      t.notOk(client.closed);
+      const asked = talk(
+        t,
+        port,
+        requestText(line, [`authorization: Bearer ${KEY}`, "content-length: 5", "expect: 100-continue"]),
+      );
+      await until(() => asked.closed, "the connection to close, as the body may never come");
+      t.match(asked.text, /^HTTP\/1\.1 200 [\s\S]*\r\nconnection: close\r\n/i);
+    }
+  },
+);
+
 t.test("a pipelined request whose chunked body has no bytes is refused at its turn, as an empty one", async (t) => {
   const { port } = await startGateway(t, MODELS);
   const empty = `${requestText("POST /v1/chat/completions", [...JSON_BODY, "transfer-encoding: chunked"])}0\r\n\r\n`;
