@@ -6,6 +6,7 @@ import { readTraceContext, type TraceContext } from "../wire/trace-context.ts";
 import type { Answer, Answerer } from "./answer.ts";
 import { splitIntoFrames } from "./answer-frames.ts";
 import type { Attempt } from "./attempt.ts";
+import { awaitedLater } from "./awaited-later.ts";
 import { Body } from "./body.ts";
 import { type BufferAccount, MAX_UNCOUNTED_BODY } from "./buffer-memory.ts";
 import { type Caller, checkCallerType } from "./caller.ts";
@@ -384,7 +385,7 @@ export class Exchange {
    * @throws SyntaxError for a pattern that matches the empty string; TypeError for any other wrong argument
    */
   findText(match: TextMatch): Promise<TextSpan | undefined> {
-    return findMatch(this.searched, match);
+    return awaitedLater(findMatch(this.searched, match));
   }
 
   private get searched(): SearchedRequest {
@@ -398,10 +399,7 @@ export class Exchange {
    * @throws SyntaxError for a pattern that matches the empty string; TypeError for any other wrong argument
    */
   replaceText(match: TextMatch, replace: Replace): Promise<void> {
-    const replaced = this.replaceMatches(match, replace);
-    // Where nobody awaits it, its failure is that of the phase.
-    replaced.catch(() => {});
-    return replaced;
+    return awaitedLater(this.replaceMatches(match, replace));
   }
 
   private async replaceMatches(match: TextMatch, replace: Replace): Promise<void> {
@@ -426,7 +424,7 @@ export class Exchange {
    * @throws GatewayError `unsupported_media_type` for a form; `body_too_large` for more than 100,000 different texts
    */
   maskText(name: string, match: TextMatch): Promise<void> {
-    return maskText(this, name, match);
+    return awaitedLater(maskText(this, name, match));
   }
 
   /** Whether texts would be sent as they are that a plugin wanted to replace. Called by the engine at the end of each phase. */

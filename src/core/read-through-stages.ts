@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Frame } from "../wire/frame.ts";
 import { splitInGroups } from "./answer-frames.ts";
+import { awaitedLater } from "./awaited-later.ts";
 import type { Head } from "./head.ts";
 import { runStages, type Stage } from "./stage.ts";
 
@@ -39,7 +40,8 @@ export function readThroughStages(head: Head, stages: Stage[]): void {
     const pieces = frames.map((frame) => frame.bytes).filter((piece) => piece.length > 0);
     return pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
   };
-  head.readBody = readThrough;
+  const readLater = (limit: number) => awaitedLater(readThrough(limit));
+  head.readBody = readLater;
 }
 
 /** Passes what has arrived of a response that broke off through stages, once; nobody gets what they make of it. */

@@ -1,4 +1,5 @@
 import { splitReceived } from "../core/answer-frames.ts";
+import { awaitedLater } from "../core/awaited-later.ts";
 import { type BufferAccount, bufferedAnswerError } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
@@ -85,10 +86,11 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   private whole(limit: number): Promise<Buffer> {
     if (this.reading) return this.reading;
     this.head.isReading = true;
-    this.reading = this.readAll(limit).finally(() => {
+    const reading = this.readAll(limit).finally(() => {
       this.head.isReading = false;
     });
-    return this.reading;
+    this.reading = awaitedLater(reading);
+    return reading;
   }
 
   private readAll(limit: number): Promise<Buffer> {

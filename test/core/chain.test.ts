@@ -442,6 +442,18 @@ t.test("the time to read a complete response counts as the provider's", async (t
   t.same(await stages, []);
 });
 
+t.test("a plugin that ends before it has read the response has failed", async (t) => {
+  for (const response of [() => undefined, async () => undefined])
+    await t.rejects(
+      async () => chainOf({ mine: { response } }).response(started(), { status: 200, isReading: true } as Head),
+      {
+        code: "plugin_failed",
+        origin: "mine.response",
+        cause: /readBody has: await it/,
+      },
+    );
+});
+
 t.test("a deadline of 0 is none, and a met deadline leaves no timer behind", async (t) => {
   const wait = (): Promise<void> => new Promise((later) => setTimeout(later, 20));
   await new Chain("test", [{ name: "slow", plugin: { access: wait }, deadline: 0 }]).access(started());

@@ -250,3 +250,12 @@ t.test(
     }
   },
 );
+
+t.test("what is done to texts may be awaited later than it fails, as when the client has left meanwhile", async (t) => {
+  const one = asked('{"model":"m","t":[{"k":"user","d":"me@home"}]}', { protocol: SPEAKS_TEXT });
+  const match = { pattern: /\w+@home/, maxLength: 20, kinds: ["none"] as never };
+  const doing = [one.findText(match), one.maskText("a", match), one.replaceText(match, () => "")];
+  // A rejection that nobody handles would end the process.
+  await new Promise((later) => setTimeout(later, 1));
+  for (const done of doing) await t.rejects(done as Promise<unknown>, /no texts of the kind/);
+});

@@ -4,7 +4,9 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { BufferedResponse } from "../../src/upstream/buffered-response.ts";
 import type { BodyReceiver, UpstreamResponse } from "../../src/upstream/response.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { asking, startGateway } from "../support/gateway.ts";
 import { countTurns } from "../support/turns.ts";
+import { rawUpstream } from "../support/upstream.ts";
 
 /** An upstream that does what it is told. */
 function upstream() {
@@ -177,4 +179,39 @@ t.test("the pieces of a large answer are joined in many turns of the event loop,
   const { got, receiver: mine } = recorder();
   held.read(mine);
   t.same([got[0]?.length, got[1]], [12 << 20, "end"]);
+});
+
+t.test("a plugin may await an answer later than it breaks off, and not hand it on before it is whole", async (t) => {
+  const start = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n{"choices":';
+  const upstream = await rawUpstream((socket, { head }) => {
+    socket.write(start);
+    setTimeout(() => (head.includes("/whole/") ? socket.write("[]}") : socket.destroy()), 20);
+  });
+  t.teardown(() => upstream.close());
+  const provider = (name: string) => `  ${name}: { url: "${upstream.origin.origin}/${name}", protocol: openai-chat }`;
+  const models = ["cut", "whole"].map((name) => `  ${name}: { targets: [${name}:x] }`);
+  const { url, log } = await startGateway(
+    t,
+    `providers:\n${provider("cut")}\n${provider("whole")}\nmodels:\n${models.join("\n")}\nretry: { first_frame: off }
+chains: { llm: [auth, models, read] }\nplugins: { read: { from: ./read.ts } }\n`,
+    {
+      "read.ts": `export default class Read {
+        async response(exchange, head) {
+          const body = head.readBody(1e6);
+          if (exchange.model.id === "whole") return;
+          await new Promise((done) => setTimeout(done, 60));
+          await body;
+        }
+      }\n`,
+    },
+  );
+  const ask = async (model: string) => {
+    const body = JSON.stringify({ model, messages: [] });
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    return [answer.status, ((await answer.json()) as { error: { code: string } }).error.code];
+  };
+  // A rejection that nobody handles would end the process, and with it this test.
+  t.same(await ask("cut"), [502, "upstream_truncated"]);
+  t.same(await ask("whole"), [500, "plugin_failed"]);
+  t.match(JSON.stringify(log.lines), /The phase has ended before readBody has: await it\./);
 });
