@@ -354,7 +354,7 @@ const gemini: Judge = (body) => {
   for (const tool of objects(asked["tools"]))
     for (const each of objects(tool["functionDeclarations"])) {
       court.need(
-        /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/.test(String(each["name"])),
+        /^[A-Za-z_][A-Za-z0-9_.:-]{0,63}$/.test(String(each["name"])),
         "tools",
         `a strange name ${each["name"]}`,
       );

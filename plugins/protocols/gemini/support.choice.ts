@@ -176,7 +176,8 @@ function declaredNames(names: readonly string[], scope: ChoiceScope): readonly s
 
 /** Characters of a function's name after the first, which is a letter or an underscore. [S] */
 const NAME_CHARACTERS = "a-zA-Z0-9_.:-";
-const MAX_NAME_LENGTH = 128;
+/** As the vendor's refusals say ("with a maximum length of 64") [D]; its SDK says 128. */
+const MAX_NAME_LENGTH = 64;
 
 /** Returns the name under which a tool is declared and called. */
 export function fitGeminiToolName(
