@@ -214,10 +214,20 @@ const FORMATS: ReadonlySet<unknown> = new Set(
 
 /** Keywords that the vendor enforces, besides those handled below. [S, D: structured outputs] */
 const ENFORCED_KEYWORDS: ReadonlySet<string> = new Set(
-  "type title description enum const default anyOf allOf $ref $defs definitions items properties required pattern".split(
-    " ",
-  ),
+  "type title description enum const default anyOf allOf $ref $defs definitions items properties required".split(" "),
 );
+
+/** What the vendor's patterns cannot have: assertions, word boundaries, references ("Invalid regex in pattern field"). [D] */
+const UNENFORCED_PATTERN = /\(\?<?[=!]|\\[bBk1-9]/;
+
+/** Reports whether the vendor enforces a keyword with this value. */
+function isEnforced(name: string, value: unknown): boolean {
+  if (name === "format") return FORMATS.has(value);
+  if (name === "minItems") return value === 0 || value === 1;
+  // A backslash that is escaped escapes nothing.
+  if (name === "pattern") return !UNENFORCED_PATTERN.test(String(value).replaceAll("\\\\", ""));
+  return ENFORCED_KEYWORDS.has(name);
+}
 
 /**
  * Returns a schema that the vendor can enforce. It refuses keywords that it cannot enforce: those are moved into the
@@ -273,14 +283,7 @@ class SchemaFitter {
     else if (name === "anyOf" || name === "allOf")
       out[name] = asList(member).map((alternative, i) => this.schema(alternative, `${path}.${i}`));
     else if (name === "oneOf" && !Object.hasOwn(schema, "anyOf")) this.oneOf(member, path, out);
-    else if (
-      name === "format"
-        ? FORMATS.has(member)
-        : name === "minItems"
-          ? member === 0 || member === 1
-          : ENFORCED_KEYWORDS.has(name)
-    )
-      out[name] = member;
+    else if (isEnforced(name, member)) out[name] = member;
     else if (name === "$schema") this.changed = true;
     else return name === "additionalProperties";
     return true;

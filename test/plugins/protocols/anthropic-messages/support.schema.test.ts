@@ -123,6 +123,14 @@ t.test("constraints that it cannot enforce are described to the model, and that 
   ]);
 });
 
+t.test("patterns that it cannot enforce are described, like that of an address by Zod", async (t) => {
+  const patterned = (pattern: string) => enforceable({ type: "string", pattern }).after;
+  for (const pattern of ["^(?:a|b)\\d{2}$", "^[^\\\\]+\\\\b$", "a?=b"])
+    t.same(patterned(pattern), { type: "string", pattern });
+  for (const pattern of ["^(?!\\.)a", "(?=a)", "(?<=a)b", "(?<!a)b", "\\bword", "(a)\\1", "(?<n>a)\\k<n>"])
+    t.same(patterned(pattern), { type: "string", description: JSON.stringify({ pattern }) });
+});
+
 t.test("objects are closed and oneOf becomes anyOf, which is declared", async (t) => {
   const { after, changed } = enforceable({ oneOf: [{ type: "object", properties: {} }, { type: "string" }] });
   t.same(after, { anyOf: [{ type: "object", properties: {}, additionalProperties: false }, { type: "string" }] });
