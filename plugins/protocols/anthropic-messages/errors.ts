@@ -113,11 +113,12 @@ export function parseErrorResponse(status: number, _headers: HeaderList, text: s
 }
 
 /**
- * The messages about a signature that another vendor, or an imitation of the protocol, has made, and about thinking that the
- * client has changed or moved: such a conversation would be refused for good. [D: issues of several proxies and agents]
+ * The messages about a signature that another vendor, or an imitation of the protocol, has made, about thinking that the client has
+ * changed or moved, and about search results of another account: such a conversation would be refused for good. [D: issues of several
+ * proxies and agents, Claude Code's errors]
  */
-const REFUSED_THINKING =
-  /: Invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`? block|thinking`? blocks in the latest assistant message cannot be modified/;
+const REFUSED_STATE =
+  /: Invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`? block|thinking`? blocks in the latest assistant message cannot be modified|Invalid `?encrypted_(?:content|index)`? in |Failed to decrypt web search result/;
 
 /** What imitations of the protocol, Bedrock and Vertex say of a model that they do not have (any more), as a 404 or a 400. [D] */
 const MISSING_MODEL =
@@ -131,6 +132,6 @@ export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (status !== 404 && status !== 400) return undefined;
   const { code, message } = parseErrorEvent(parseJson(body.toString()), status) ?? {};
   if (MISSING_MODEL.test(message ?? "")) return "target";
-  if (status === 400) return message !== undefined && REFUSED_THINKING.test(message) ? "state" : undefined;
+  if (status === 400) return message !== undefined && REFUSED_STATE.test(message) ? "state" : undefined;
   return code === "not_found_error" && message?.startsWith("model: ") ? "target" : undefined;
 };

@@ -1,6 +1,7 @@
 import {
   asObject,
   callIds,
+  dropUndefined,
   type EncodedFrame,
   type Event,
   type EventOf,
@@ -104,6 +105,8 @@ class BlockEncoder {
   /** Where it is not: state so far, for the next call, and how much of it a text follows. */
   private hiddenState: Opaque[] = [];
   private markedStates = 0;
+  /** The last state of the answer. */
+  private lastState: Opaque | undefined;
   /** The key of the last block, when it is a text. */
   private textKey: TextKey | undefined;
   /** The key of the conversation before the answer. */
@@ -370,6 +373,7 @@ class BlockEncoder {
 
   private opaque(block: AnswerBlock, { opaque }: EventOf<"opaque">): void {
     const { opening } = block;
+    this.lastState = opaque;
     // It belongs to media, which this protocol's responses cannot contain.
     if (typeof opaque.on === "object" && "media" in opaque.on) return;
     if (this.hides(block)) {
@@ -388,10 +392,16 @@ class BlockEncoder {
   }
 
   private cite(block: AnswerBlock, event: EventOf<"citation">): void {
-    const citation = writeCitation(event.citation);
+    const citation = writeCitation(event.citation, this.citationKey);
     if (citation) this.output.cite(this.ensureOpen(block), citation);
     else this.context.drop("content.citations", "A citation without a URL cannot be written.");
   }
+
+  /** Returns what makes a citation known as another vendor's: the vendor refuses a conversation with a key that is not its own. */
+  private readonly citationKey = (): string => {
+    const { protocol = "", account, model } = this.lastState ?? {};
+    return this.context.seal({ protocol, ...dropUndefined({ account, model }), kind: "citation", data: "" });
+  };
 
   private drop(opening: EventOf<"open">): void {
     const blockName = opening.kind === "server" ? opening.name : opening.kind;

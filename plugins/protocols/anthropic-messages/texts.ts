@@ -21,7 +21,7 @@ import {
   needsThinking,
   refusesLackOfThinking,
 } from "./support.thinking.ts";
-import { CLAUDE } from "./wire.ts";
+import { CLAUDE, SEARCH_RESULT } from "./wire.ts";
 
 /** Positions of human text in requests, messages and events. */
 export const texts: NonNullable<Protocol["texts"]> = {
@@ -219,7 +219,16 @@ function* opaqueWithin(content: unknown, path: JsonPath): Generator<OpaquePlace>
     const member = STATE_MEMBERS.get(block?.["type"]);
     const span = [...path, i];
     if (member !== undefined && typeof block?.[member] === "string") yield { path: [...span, member], span };
+    yield* keysWithin(block?.["citations"], [...span, "citations"], "encrypted_index");
+    if (block?.["type"] === SEARCH_RESULT)
+      yield* keysWithin(block["content"], [...span, "content"], "encrypted_content");
   }
+}
+
+/** Yields the keys of citations, or of what a search found: only the vendor can read them, and it refuses others. [D: Claude Code's errors] */
+function* keysWithin(list: unknown, path: JsonPath, member: string): Generator<OpaquePlace> {
+  for (const [i, value] of asList(list).entries())
+    if (typeof asObject(value)?.[member] === "string") yield { path: [...path, i, member], span: [...path, i] };
 }
 
 /** Removes messages without blocks, and thinking by tokens that would continue from missing thoughts, or puts others in their place. */

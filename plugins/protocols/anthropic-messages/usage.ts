@@ -19,12 +19,11 @@ import {
   type ResponseContext,
   type Usage,
 } from "model-gateway/protocol";
-import { eventInitial, LETTER_M } from "./wire.ts";
+import { eventInitial, LETTER_M, SEARCH_RESULT } from "./wire.ts";
 
 /** The event with the results of a search, its block's type, and the bytes of an event that contain its own name. */
 const BLOCK_START = "content_block_start";
 const EVENT_NAME_BYTES = 64;
-const SEARCH_RESULT = "web_search_tool_result";
 const SEARCHES = "web_search_requests";
 
 /**

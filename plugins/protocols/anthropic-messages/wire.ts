@@ -89,6 +89,9 @@ export function holdsObject(json: RawJson): boolean {
   }
 }
 
+/** The block with what a search of the vendor's found. */
+export const SEARCH_RESULT = "web_search_tool_result";
+
 /** The member with the URL, by type: a search result's `source` is chosen by the client, usually a URL. */
 const URL_MEMBERS: Readonly<Record<string, string>> = {
   web_search_result_location: "url",
@@ -114,17 +117,17 @@ export function parseCitation(value: unknown): Citation {
 }
 
 /**
- * Encodes a citation as a web search result; undefined without a URL, which this form requires. Its `encrypted_index` is
- * required by the SDK's types, and only the vendor can fill it.
+ * Encodes a citation as a web search result; undefined without a URL, which this form requires.
+ * @param encryptedIndex required by the SDK's types, and only the vendor can make one
  */
-export function writeCitation({ url, title, quote }: Citation): JsonObject | undefined {
+export function writeCitation({ url, title, quote }: Citation, encryptedIndex: () => string): JsonObject | undefined {
   if (url === undefined) return undefined;
   return {
     type: "web_search_result_location",
     cited_text: quote ?? "",
     url,
     title: title ?? null,
-    encrypted_index: "",
+    encrypted_index: encryptedIndex(),
   };
 }
 

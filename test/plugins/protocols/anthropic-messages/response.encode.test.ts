@@ -3,7 +3,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import { MessageWriter } from "../../../../plugins/protocols/anthropic-messages/response.encode.ts";
 import { type Usage } from "../../../../src/core/usage.ts";
-import { type Event, type FinishReason } from "../../../../src/translation/events.ts";
+import { type Event, type FinishReason, type Opaque } from "../../../../src/translation/events.ts";
 import { TextKey } from "../../../../src/translation/ids.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
@@ -543,6 +543,23 @@ t.test("each end has its stop reason", async (t) => {
   t.match(whole(told), { stop_reason: "stop_sequence", stop_sequence: "END" });
 });
 
+t.test("a citation has the origin of the state before it: no other provider gets it back", async (t) => {
+  const sealed: Opaque[] = [];
+  const wanted = context({ seal: (opaque) => String(sealed.push(opaque)) });
+  const state: Opaque = { protocol: "acme", account: "them", model: "m", kind: "encrypted", data: "raw" };
+  const told = answer(
+    open(0, { kind: "reasoning" }),
+    { type: "opaque", block: 0, opaque: state },
+    close(0),
+    open(1, { kind: "text" }),
+    say(1, "Hi"),
+    { type: "citation", block: 1, citation: { url: "https://a" } },
+    close(1),
+  );
+  whole(told, wanted);
+  t.same(sealed, [state, { ...state, kind: "citation", data: "" }]);
+});
+
 t.test("citations with a URL are written, everything else that does not fit is declared", async (t) => {
   const wanted = context();
   const told = answer(
@@ -563,7 +580,13 @@ t.test("citations with a URL are written, everything else that does not fit is d
       type: "text",
       text: "Hi",
       citations: [
-        { type: "web_search_result_location", cited_text: "", url: "https://a", title: "A", encrypted_index: "" },
+        {
+          type: "web_search_result_location",
+          cited_text: "",
+          url: "https://a",
+          title: "A",
+          encrypted_index: "gw1.citation.",
+        },
       ],
     },
   ]);

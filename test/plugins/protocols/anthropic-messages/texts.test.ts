@@ -224,6 +224,22 @@ t.test("thinking is removed with its state, and no other byte changes", async (t
   }
 });
 
+t.test("citations and search results are removed with keys that the vendor did not make", async (t) => {
+  const ask = (citations: string, results: string) =>
+    `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[ {"type":"text","text":"a","citations":[${citations}]},` +
+    `{"type":"web_search_tool_result","tool_use_id":"s","content":[${results}]}]}]}`;
+  const own = '{ "url":"https://a", "encrypted_index": "own" }';
+  const result = (key: string) => `{ "type":"web_search_result", "encrypted_content" : "${key}"}`;
+  const foreign = own.replace("own", "gw1.state");
+  const isForeign = (key: string) => key.startsWith("gw1.");
+  t.equal(without(ask(`${own},${foreign}`, result("own")), isForeign).left, ask(own, result("own")));
+  t.equal(without(ask(foreign, "")).left, ask("", ""));
+  t.equal(without(ask(own, result("own"))).left, ask("", ""), "where the vendor has refused them");
+  const failed =
+    '{"messages":[{"role":"assistant","content":[{"type":"web_search_tool_result","content":{"type":"error"}}]}]}';
+  t.equal(without(failed).left, failed);
+});
+
 t.test("a message without remaining blocks is removed, one that had none stays", async (t) => {
   const turn = (role: string, ...blocks: string[]) => `{"role":"${role}","content":[${blocks.join(",")}]}`;
   const only = turn("assistant", state("data", "redacted_thinking"), state("signature", "thinking"));

@@ -26,8 +26,15 @@ t.test("a citation's address, title and quote are read", async (t) => {
 
 t.test("a citation with a URL is written as a web search result, which is equivalent", async (t) => {
   for (const citation of CITATIONS.map(parseCitation).filter(({ url }) => url !== undefined))
-    t.match(parseCitation(writeCitation(citation)), citation);
-  t.equal(writeCitation({ title: "D", quote: "q" }), undefined);
+    t.match(parseCitation(writeCitation(citation, () => "key")), citation);
+  t.match(
+    writeCitation({ url: "https://a" }, () => "key"),
+    { encrypted_index: "key" },
+  );
+  t.equal(
+    writeCitation({ title: "D", quote: "q" }, () => "key"),
+    undefined,
+  );
 });
 
 t.test("a value that is not an object yields nothing", async (t) => {
