@@ -63,8 +63,19 @@ export const NO_REASONING = ".";
 /** Members that have a message's reasoning. */
 export const REASONING_MEMBERS = ["reasoning_content", "reasoning", "reasoning_details"] as const;
 
+/** Members of reasoning that a vendor refuses, whoever made it: "Extra inputs are not permitted", "property … is unsupported". [D] */
+const REFUSED_REASONING: ReadonlyMap<string | undefined, readonly string[]> = new Map([
+  ["api.mistral.ai", [...REASONING_MEMBERS]],
+  ["api.groq.com", ["reasoning_content", "reasoning_details"]],
+  ["api.cerebras.ai", ["reasoning_content", "reasoning_details"]],
+]);
+
+/** Returns the members of reasoning that a server is known to refuse, so that even a client's own bytes are changed. */
+export const refusedReasoning = ({ url }: NamedModel): readonly string[] => REFUSED_REASONING.get(url?.hostname) ?? [];
+
 /** Reports whether an assistant's messages need `reasoning_content`. */
-export const needsReasoning = ({ model }: NamedModel): boolean => NEEDS_REASONING.test(model);
+export const needsReasoning = (target: NamedModel): boolean =>
+  NEEDS_REASONING.test(target.model) && refusedReasoning(target).length === 0;
 
 /** The APIs of these models' vendors. Other servers of them may do without. */
 const DEMANDING_HOST = /(?:^|\.)(?:deepseek\.com|moonshot\.(?:ai|cn)|kimi\.com)$/;
@@ -73,15 +84,6 @@ const isAtVendor = ({ url }: NamedModel): boolean => DEMANDING_HOST.test(url?.ho
 
 /** Reports whether a server is known to refuse messages without reasoning, so that even a client's own bytes are changed. */
 export const refusesLackOfReasoning = (target: NamedModel): boolean => needsReasoning(target) && isAtVendor(target);
-
-/** Members of reasoning that a vendor refuses, whoever made it: "Extra inputs are not permitted", "property … is unsupported". [D] */
-const REFUSED_REASONING: ReadonlyMap<string | undefined, readonly string[]> = new Map([
-  ["api.mistral.ai", [...REASONING_MEMBERS]],
-  ["api.groq.com", ["reasoning_content", "reasoning_details"]],
-]);
-
-/** Returns the members of reasoning that a server is known to refuse, so that even a client's own bytes are changed. */
-export const refusedReasoning = ({ url }: NamedModel): readonly string[] => REFUSED_REASONING.get(url?.hostname) ?? [];
 
 /** Models that think unasked, of which these vendors' APIs can turn that off. Kimi K2.7 and K3 always think. [D: DeepSeek, Moonshot] */
 const SWITCHED_MODEL = /^(?:deepseek-|kimi-k2\.[56])/;

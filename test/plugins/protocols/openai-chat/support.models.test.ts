@@ -1,5 +1,6 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
+import { needsReasoning } from "../../../../plugins/protocols/openai-chat/support.models.ts";
 import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
@@ -79,3 +80,10 @@ t.test(
     t.same(reasoning, { sent: NOTHING, dropped: ["temperature", "top_p", ...dropped] });
   },
 );
+
+t.test("nothing stands for reasoning at vendors that refuse its member", async (t) => {
+  const at = (host: string) =>
+    needsReasoning({ model: "moonshotai/kimi-k2.5", facts: {}, url: new URL(`https://${host}/v1`) });
+  t.equal(at("models.example"), true);
+  for (const host of ["api.groq.com", "api.cerebras.ai", "api.mistral.ai"]) t.equal(at(host), false, host);
+});

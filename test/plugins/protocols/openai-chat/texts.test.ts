@@ -191,7 +191,8 @@ t.test("reasoning of other servers is removed where a vendor refuses it", async 
   const foreign = turn({ reasoning_content: "Hm.", reasoning_details: [{ signature: "gw1.x", format: "gw1" }] });
   const [mistral, groq] = ["api.mistral.ai", "api.groq.com"];
   t.same(repaired(ask(every, turn({ reasoning_content: null })), "m", mistral), ask(turn({}), turn({})));
-  t.same(repaired(ask(every), "m", groq), ask(turn({ reasoning: "Hm." })), "which Groq's own models have");
+  for (const host of [groq, "api.cerebras.ai"])
+    t.same(repaired(ask(every), "m", host), ask(turn({ reasoning: "Hm." })), "which their own models have");
   t.same(repaired(ask(foreign, every), "m", mistral), ask(turn({}), turn({})));
   t.same(repaired(ask(every), "m", "models.example"), ask(every));
   const { edits, losses } = removeUnreadable(
