@@ -17,6 +17,7 @@ import {
   type Text,
   type Tool,
   type ToolCall,
+  type ToolChoice,
   type ToolResult,
   type Turn,
   writeSettings,
@@ -37,6 +38,7 @@ import { NO_CACHE_MARKS } from "../openai/support.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
 import {
+  canRequireByName,
   fitCallId,
   NO_REASONING,
   needsReasoning,
@@ -392,23 +394,38 @@ function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): 
   };
 }
 
-/** Returns a conversation with only the allowed tools, where the vendor is not known to have a choice of some: only OpenAI has. */
+/**
+ * Returns a conversation with only the allowed tools, where the vendor is not known to have a choice of some: only OpenAI has. So is a
+ * tool that is required by name, where the vendor refuses that.
+ */
 function withAllowedTools(conversation: Conversation, context: EncodeContext): Conversation {
-  const { tools, toolChoice } = conversation;
-  if (toolChoice?.mode !== "allowed" || isOpenaiModel(context)) return conversation;
+  const { tools } = conversation;
+  const toolChoice = allowedChoice(conversation, context);
+  if (!toolChoice) return conversation;
   const names = new Set(toolChoice.names);
   const allowed = tools.filter((tool) =>
     tool.kind === "web_search" ? maySearch(conversation, tool) : names.has(tool.name),
   );
   // No tool may be called: those of the history stay known to the model.
   if (!allowed.some(({ kind }) => kind !== "web_search")) return conversation;
-  context.change(pathOfUse(conversation, "tool_choice_allowed"), "only the allowed tools are sent");
+  const feature = conversation.toolChoice?.mode === "allowed" ? "tool_choice_allowed" : "tool_choice";
+  context.change(pathOfUse(conversation, feature), "only the allowed tools are sent");
   for (const { at } of new Set(tools).difference(new Set(allowed))) context.change(at, "not among the allowed tools");
   return {
     ...conversation,
     tools: allowed,
     toolChoice: toolChoice.required ? { mode: "required" } : { mode: "auto" },
   };
+}
+
+/** Returns the choice by which tools are left out. */
+function allowedChoice(
+  { toolChoice: choice }: Conversation,
+  context: EncodeContext,
+): (ToolChoice & { mode: "allowed" }) | undefined {
+  if (choice?.mode === "allowed") return isOpenaiModel(context) ? undefined : choice;
+  if (choice?.mode !== "named" || choice.server || canRequireByName(context)) return undefined;
+  return { mode: "allowed", names: [choice.name], required: true };
 }
 
 /** Encodes the tools of a request. */

@@ -102,6 +102,21 @@ export function thinkingSwitch(target: NamedModel): "thinking" | "enable_thinkin
   return undefined;
 }
 
+/** Servers and models of theirs that refuse any choice but `auto` and `none`: "Tool choice must be auto", or because they always think. [D] */
+const WITHOUT_REQUIRED: readonly (readonly [host: RegExp, model: RegExp])[] = [
+  [/^(?:api\.z\.ai|open\.bigmodel\.cn)$/, /^glm-/],
+  [DEMANDING_HOST, /^kimi-k2(?:\.7|-thinking)/],
+  [ALIBABA_HOST, /^qwen3\.(?:[89]|\d\d)-max/],
+];
+
+/** Reports whether a tool call can be required. */
+export const canRequireCall = ({ model, url }: NamedModel): boolean =>
+  !WITHOUT_REQUIRED.some(([host, name]) => name.test(model) && host.test(url?.hostname ?? ""));
+
+/** Reports whether a call of one tool can be required by its name: Kimi K3 refuses that, but not `required`. [D: Moonshot] */
+export const canRequireByName = (target: NamedModel): boolean =>
+  canRequireCall(target) && !(target.model.startsWith("kimi-k3") && isAtVendor(target));
+
 /** Models whose vendor sets temperature and the like itself: "invalid temperature: only 1 is allowed for this model". [D: Moonshot] */
 const FIXED_SAMPLING = /^kimi-k(?:2\.[5-9]|[3-9])/;
 

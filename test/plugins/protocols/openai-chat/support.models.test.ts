@@ -3,7 +3,7 @@ import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import { needsReasoning } from "../../../../plugins/protocols/openai-chat/support.models.ts";
 import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
-import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
+import type { Conversation, Part, ToolChoice, Turn } from "../../../../src/translation/conversation.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { terms } from "./fixture.ts";
 
@@ -86,4 +86,35 @@ t.test("nothing stands for reasoning at vendors that refuse its member", async (
     needsReasoning({ model: "moonshotai/kimi-k2.5", facts: {}, url: new URL(`https://${host}/v1`) });
   t.equal(at("models.example"), true);
   for (const host of ["api.groq.com", "api.cerebras.ai", "api.mistral.ai"]) t.equal(at(host), false, host);
+});
+
+t.test("the model decides about a call where the vendor refuses to require one, which is declared", async (t) => {
+  const sent = (url: string, model: string, toolChoice: ToolChoice) => {
+    const to = { ...terms({}, model), url: new URL(url) };
+    const tools: Conversation["tools"] = ["f", "g"].map((name) => ({ kind: "function", name, at: name }));
+    const uses: Conversation["uses"] = [{ feature: "tool_choice", path: "choice" }];
+    const asked = { protocol: "another", task: "generate", stream: false, turns: [], tools, uses, toolChoice } as const;
+    const { body } = runAtOnce(request.encode({ ...asked, turns: [] }, to));
+    const written = JSON.parse(body) as { tools: { function: { name: string } }[]; tool_choice: unknown };
+    return [written.tool_choice, written.tools.map((tool) => tool.function.name).join(), to.losses.changed.join()];
+  };
+  const required: ToolChoice = { mode: "required" };
+  const named: ToolChoice = { mode: "named", name: "f" };
+  for (const [url, model] of [
+    ["https://api.z.ai/api/paas/v4", "glm-5.2"],
+    ["https://api.moonshot.ai/v1", "kimi-k2.7-code"],
+    ["https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "qwen3.8-max"],
+  ] as const) {
+    t.same(sent(url, model, required), ["auto", "f,g", "choice"], model);
+    t.same(sent(url, model, named), ["auto", "f", "choice,g,choice"], model);
+    t.same(sent(url, model, { mode: "auto" }), ["auto", "f,g", ""], model);
+  }
+  const moonshot = "https://api.moonshot.ai/v1";
+  t.same(sent(moonshot, "kimi-k3", required), ["required", "f,g", ""]);
+  t.same(sent(moonshot, "kimi-k3", named), ["required", "f", "choice,g"], "it knows no name there");
+  const other = "https://models.example/v1";
+  for (const model of ["glm-5.2", "kimi-k3"]) {
+    t.same(sent(other, model, required), ["required", "f,g", ""], model);
+    t.same(sent(other, model, named), [{ type: "function", function: { name: "f" } }, "f,g", ""], model);
+  }
 });
