@@ -382,7 +382,8 @@ function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, exchange: 
   if (!isBuiltIn) head.lengthIsOpen = true;
   const check = isBuiltIn || !head.framing ? undefined : streamCheck(head, origin, exchange.answerProtocol);
   const checked = checkedStage(stage, origin, check);
-  const isUntranslated = exchange.attempt && exchange.answerProtocol !== exchange.protocol;
+  // Those of the gateway itself read no texts there.
+  const isUntranslated = !isBuiltIn && exchange.attempt && exchange.answerProtocol !== exchange.protocol;
   const one = isUntranslated ? untranslatedStage(checked, exchange) : checked;
   stages.push(observer ? timedStage(one, name, observer) : one);
 }
