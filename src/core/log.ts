@@ -73,7 +73,8 @@ export class JsonLog extends Log {
   private log(level: number, fields: object, message: string): void {
     if (level < this.minLevel) return;
     const head = `{"level":${level},"time":"${this.now()}",`;
-    this.lines.write(`${head}${plainMembers(fields) ?? anyMembers(fields)}"msg":${jsonString(message)}}\n`);
+    const members = plainMembers(fields ?? {}) ?? anyMembers(fields);
+    this.lines.write(`${head}${members}"msg":${jsonString(message)}}\n`);
   }
 
   private now(): string {
@@ -110,11 +111,15 @@ function plainMembers(fields: object & { err?: unknown; toJSON?: unknown }): str
   return needsNoEscapes(texts) ? members : undefined;
 }
 
-/** Does the same for any fields. A plugin's values may not be serializable: the line then says so, and logging does not throw. */
+/**
+ * Does the same for any fields. A plugin's may be no object, or not serializable: the line then says so, and logging does not
+ * throw.
+ */
 function anyMembers(fields: object & { err?: unknown }): string {
-  const { err } = fields;
+  const err = fields instanceof Error ? fields : fields.err;
   try {
     const text = JSON.stringify(err instanceof Error ? { ...fields, err: serializeError(err) } : fields);
+    if (!text?.startsWith("{")) return `"fields":${text ?? null},`;
     return text === "{}" ? "" : `${text.slice(1, -1)},`;
   } catch (thrown) {
     return `"unwritten":${JSON.stringify(String(thrown))},`;

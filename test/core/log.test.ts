@@ -47,6 +47,19 @@ t.test("an error is logged with its stack, and a value without JSON omits only t
   );
 });
 
+t.test("fields that are no object leave the line one, and an error in their place is logged as such", async (t) => {
+  const { fd, log } = piped(t);
+  for (const fields of ["a text", 5, null, undefined, [1, 2], () => {}, { toJSON: () => "a text" }, new Error("odd")])
+    log.info(fields as object, "m");
+  await log.flush();
+  const lines = taken(fd).trim().split("\n");
+  const told = lines.map((line) => JSON.parse(line) as { fields?: unknown; err?: { message: string } });
+  t.same(
+    told.map(({ fields, err }) => fields ?? err?.message),
+    ["a text", 5, undefined, undefined, [1, 2], undefined, "a text", "odd"],
+  );
+});
+
 t.test("members are serialized as by JSON.stringify, whatever they contain", async (t) => {
   const { fd, log } = piped(t);
   const texts = ["plain", "", 'a"b', "back\\slash", "line\nend", "\u0000", "\u007f", "ü", "\ud800", "😀", "</script>"];
