@@ -445,19 +445,22 @@ export class StoreUnavailableError extends Error {
   }
 }
 
-/** Returns the text of what was thrown, of whatever kind: an object may have none. */
-export function thrownText(thrown: unknown): string {
-  try {
-    return String(thrown);
-  } catch {
-    return `a value of type ${typeof thrown} without a text`;
-  }
-}
+/** Returns the text of what was thrown, of whatever kind. */
+export const thrownText = (thrown: unknown): string => textOf(thrown, () => String(thrown));
 
 /** Returns the message of what was thrown, which may be no error. */
 export const thrownMessage = (thrown: unknown): string =>
-  thrown instanceof Error ? thrown.message : thrownText(thrown);
+  textOf(thrown, () => (thrown instanceof Error ? thrown.message : String(thrown)));
 
 /** Returns the stack of what was thrown, for the log; the text of what is no error. */
 export const thrownStack = (thrown: unknown): string =>
-  thrown instanceof Error ? (thrown.stack ?? thrown.message) : thrownText(thrown);
+  textOf(thrown, () => (thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)));
+
+/** An object may have no text, an error's members may be getters that throw, and its stack be a list of calls. */
+function textOf(thrown: unknown, read: () => unknown): string {
+  try {
+    const text = read();
+    if (typeof text === "string") return text;
+  } catch {}
+  return `a value of type ${typeof thrown} without a text`;
+}

@@ -5,6 +5,8 @@ import {
   REFUSALS,
   StoreUnavailableError,
   storeUnavailable,
+  thrownMessage,
+  thrownStack,
 } from "../../src/core/errors.ts";
 
 t.test("every entry of the table has an error status, a sentence, and whether to retry", async (t) => {
@@ -113,4 +115,19 @@ t.test("a long text of a client or a provider is cut, before the word that would
   const emoji = new GatewayError("invalid_field", { message: `x${"😀".repeat(5000)}` }).message;
   t.ok(emoji.isWellFormed() && emoji.length === 2000);
   t.equal(new GatewayError("invalid_field", { message: "x".repeat(2000) }).message.length, 2000);
+});
+
+t.test("whatever is thrown has a text, for messages and the log", async (t) => {
+  const trap = (name: string) =>
+    Object.defineProperty(new Error("x"), name, {
+      get() {
+        throw new Error("trap");
+      },
+    });
+  const listed = Object.assign(new Error("x"), { stack: ["at a", "at b"] });
+  const without = "a value of type object without a text";
+  t.same([trap("message"), Object.create(null)].map(thrownMessage), [without, without]);
+  t.same([trap("stack"), listed, Object.create(null)].map(thrownStack), [without, without, without]);
+  t.same(["a", 5, undefined].map(thrownStack), ["a", "5", "undefined"]);
+  t.match(thrownStack(new Error("odd")), /^Error: odd\n/);
 });
