@@ -15,6 +15,8 @@ export function openAhead() {
   const buffer = (event) => buffered.push(event);
   for (const name of EVENTS) source.addEventListener(name, buffer);
   ahead = { source, buffered, buffer };
+  // A hidden page opens another one when it is shown.
+  document.addEventListener("visibilitychange", () => ahead?.source.close(), { once: true });
 }
 
 /** Returns the stream, and a function that dispatches the buffered events again; reopens a stream that has ended meanwhile. */

@@ -59,6 +59,25 @@ t.test("a hidden page does not take one of the browser's few connections to the 
   await opened;
 });
 
+t.test("a page that is hidden while it loads takes none either", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/audit");
+  const loading: (() => Promise<void>)[] = [];
+  await page.route("**/console/app.js*", (route) => void loading.push(() => route.continue()));
+  const opened = page.waitForRequest(STREAM);
+  const ended = page.waitForEvent("requestfailed", (request) => request.url().endsWith("/api/live/events"));
+  await page.goto(gateway.base, { waitUntil: "commit" });
+  await opened;
+  await page.evaluate(
+    `Object.defineProperty(document, "hidden", { value: true, configurable: true });
+     document.dispatchEvent(new Event("visibilitychange"))`,
+  );
+  await ended;
+  await page.evaluate(`Object.defineProperty(document, "hidden", { value: false, configurable: true })`);
+  for (const load of loading) await load();
+  await page.getByText("Requests a second").waitFor();
+});
+
 t.test("a filter that the gateway refuses shows no requests that it does not fit", options, async (t) => {
   const gateway = await startConsole(t);
   await traffic(gateway);
