@@ -26,6 +26,8 @@ interface FormReaderOptions {
   readonly otherFields?: readonly string[] | undefined;
   /** Reports whether a field may not occur in the form. */
   readonly isForbidden?: (name: string) => boolean;
+  /** As of `Exchange`; the gateway can break off a request whose client goes on sending. */
+  readonly onAbort: (listener: () => void) => () => void;
 }
 
 /**
@@ -49,12 +51,16 @@ export async function readForm(
     throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
   const declared = request.headers["content-length"];
   const scanner = new FormScanner(boundary, "model", MAX_MODEL, options.otherFields, options.isForbidden);
-  const reader = new FormReader(new BodyPieces(request, limits), scanner, limits.maxBytes, declared, options);
+  const pieces = new BodyPieces(request, limits);
+  const reader = new FormReader(pieces, scanner, limits.maxBytes, declared, options);
+  const unsubscribe = options.onAbort(() => pieces.abort(new GatewayError("client_gone")));
   try {
     return { body: await reader.readToModel(), form: reader };
   } catch (thrown) {
     reader.close();
     throw thrown;
+  } finally {
+    unsubscribe();
   }
 }
 

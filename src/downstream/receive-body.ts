@@ -49,13 +49,9 @@ export function createReceiveBody(
     if (exchange.operation.body === "none") return Body.empty;
     const openAccount: OpenBufferAccount = (...options) => openBodyAccount(exchange, parts, ...options);
     const beforeRead = () => reply.sendContinue();
+    const onAbort = (listener: () => void) => exchange.onAbort(listener);
     if (exchange.operation.body === "json")
-      return readBody(request, limits, {
-        headers: exchange.headers,
-        openAccount,
-        beforeRead,
-        onAbort: (listener) => exchange.onAbort(listener),
-      });
+      return readBody(request, limits, { headers: exchange.headers, openAccount, beforeRead, onAbort });
     // A form's length is not limited: its files stream through.
     reply.sendContinue();
     const { output, objects: objectMembers } = exchange.protocol;
@@ -66,7 +62,7 @@ export function createReceiveBody(
       const { caller, network } = exchange;
       return parts.spools.account(caller?.id ?? network, roomFor(largest, limits.spool, limits), onPreempted);
     };
-    const options = { openAccount, openSpoolAccount, otherFields, isForbidden };
+    const options = { openAccount, openSpoolAccount, otherFields, isForbidden, onAbort };
     return readForm(request, limits, options).then(({ body, form }) => {
       exchange.form = form;
       return body;

@@ -336,16 +336,24 @@ t.test(
   async (t) => {
     const running = await small(t);
     const { gateway } = running;
-    const client = hold(t, running, {
-      bytes: chat(100 * KIB).subarray(0, -1),
-      headers: "content-type: application/json\r\n",
-    });
-    await until(() => counted(running) > 0, "the body");
-    t.ok(gateway.cancel(gateway.exchanges[0]?.exchange.id ?? ""));
-    await until(() => gateway.exchanges.length === 0, "the end of the request");
-    t.equal(counted(running), 0);
-    client.socket.write("1\r\n}\r\n0\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n");
-    await until(() => client.text.includes("model-gateway"), "the answer to the next request");
-    t.match(client.text, /^HTTP\/1\.1 503 [\s\S]*"cancelled"[\s\S]*HTTP\/1\.1 200 /);
+    const part = '--x\r\ncontent-disposition: form-data; name="image"; filename="a"\r\n\r\n';
+    const headers = (type: string) => `content-type: ${type}\r\n`;
+    for (const holding of [
+      { bytes: chat(100 * KIB).subarray(0, -1), headers: headers("application/json") },
+      {
+        bytes: Buffer.from(part + "a".repeat(100 * KIB)),
+        headers: headers("multipart/form-data; boundary=x"),
+        path: "/v1/images/edits",
+      },
+    ]) {
+      const client = hold(t, running, holding);
+      await until(() => counted(running) > 0, "the body");
+      t.ok(gateway.cancel(gateway.exchanges[0]?.exchange.id ?? ""));
+      await until(() => gateway.exchanges.length === 0, "the end of the request");
+      t.equal(counted(running), 0);
+      client.socket.write("1\r\n}\r\n0\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n");
+      await until(() => client.text.includes("model-gateway"), "the answer to the next request");
+      t.match(client.text, /^HTTP\/1\.1 503 [\s\S]*"cancelled"[\s\S]*HTTP\/1\.1 200 /);
+    }
   },
 );
