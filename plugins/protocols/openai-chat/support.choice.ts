@@ -14,8 +14,8 @@ import {
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { fitName } from "../openai/request.encode.ts";
-import { canRequireCall, takesFreeText, takesSearchOptions } from "./support.models.ts";
+import { canRequireCall, fitName, requiredCallAsAuto } from "../openai/request.encode.ts";
+import { takesFreeText, takesSearchOptions } from "./support.models.ts";
 import { LEGACY_CALL } from "./wire.ts";
 
 /** The tool choice, decoded and encoded after the tools. The vendor's own tools have no name in Chat. */
@@ -90,11 +90,7 @@ function writeChoice(choice: ToolChoice, conversation: Conversation, context: En
       return choice.mode;
     case "required":
       if (canRequireCall(context)) return "required";
-      context.change(
-        pathOfUse(conversation, "tool_choice", pathOfUse(conversation, "tool_choice_allowed")),
-        "a call cannot be required: the model decides whether to make one",
-      );
-      return "auto";
+      return requiredCallAsAuto(conversation, context);
     case "named": {
       if (!choice.server)
         return toolReference(choice.name, ownTools(conversation).get(choice.name), context, choice.custom);

@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { type EncodeContext, safeId } from "model-gateway/protocol";
-import { isOpenaiModel } from "../openai/request.encode.ts";
+import { canRequireCall, isOpenaiModel } from "../openai/request.encode.ts";
 import { SEARCH_MODEL } from "./usage.ts";
 
 /** The part of a request's target that decides. */
@@ -101,17 +101,6 @@ export function thinkingSwitch(target: NamedModel): "thinking" | "enable_thinkin
   if (QWEN_SWITCHED_MODEL.test(target.model) && ALIBABA_HOST.test(target.url?.hostname ?? "")) return "enable_thinking";
   return undefined;
 }
-
-/** Servers and models of theirs that refuse any choice but `auto` and `none`: "Tool choice must be auto", or because they always think. [D] */
-const WITHOUT_REQUIRED: readonly (readonly [host: RegExp, model: RegExp])[] = [
-  [/^(?:api\.z\.ai|open\.bigmodel\.cn)$/, /^glm-/],
-  [DEMANDING_HOST, /^kimi-k2(?:\.7|-thinking)/],
-  [ALIBABA_HOST, /^qwen3\.(?:[89]|\d\d)-max/],
-];
-
-/** Reports whether a tool call can be required. */
-export const canRequireCall = ({ model, url }: NamedModel): boolean =>
-  !WITHOUT_REQUIRED.some(([host, name]) => name.test(model) && host.test(url?.hostname ?? ""));
 
 /** Reports whether a call of one tool can be required by its name: Kimi K3 refuses that, but not `required`. [D: Moonshot] */
 export const canRequireByName = (target: NamedModel): boolean =>

@@ -65,7 +65,7 @@ export const support: SupportTable = {
   tools_server_needed: "refused",
   tool_choice: [
     "mapped",
-    "a tool that the vendor runs cannot be required: the model decides, declared; a required tool call turns off thinking at DeepSeek, Moonshot and Alibaba, and is left to the model at Z.ai, and where it always thinks, declared",
+    "a tool that the vendor runs cannot be required: the model decides, declared; a required tool call turns off thinking at DeepSeek, Moonshot and Alibaba, and is left to the model at Z.ai and Meta, and where it always thinks, declared",
   ],
   tool_choice_allowed: [
     "mapped",

@@ -11,7 +11,7 @@ import {
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { fitName } from "../openai/request.encode.ts";
+import { canRequireCall, fitName, requiredCallAsAuto } from "../openai/request.encode.ts";
 import { IMAGE_SIZES, IMAGE_TOOL, OPENAI_RESPONSES, WEB_SEARCH } from "./wire.ts";
 
 /** The tool choice, which includes the image tool when it is encoded. The vendor's tools have only their type as a name. */
@@ -66,7 +66,10 @@ function readAllowed(fields: Fields): ToolChoice {
 type NamedChoice = Extract<ToolChoice, { mode: "named" }>;
 type AllowedChoice = Extract<ToolChoice, { mode: "allowed" }>;
 
-function writeChoice(choice: ToolChoice, { tools }: Conversation, context: EncodeContext): unknown {
+function writeChoice(choice: ToolChoice, conversation: Conversation, context: EncodeContext): unknown {
+  const { tools } = conversation;
+  const isRequired = choice.mode === "required" || (choice.mode === "named" && !choice.server);
+  if (isRequired && !canRequireCall(context)) return requiredCallAsAuto(conversation, context);
   switch (choice.mode) {
     case "named":
       return writeNamed(choice, tools, context);

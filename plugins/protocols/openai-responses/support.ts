@@ -68,7 +68,7 @@ export const support: SupportTable = {
   web_search: ["mapped", "without excluded domains and without a limit of searches"],
   tools_server: "dropped",
   tools_server_needed: "refused",
-  tool_choice: "mapped",
+  tool_choice: ["mapped", "a required tool call is left to the model at Meta, declared"],
   tool_choice_allowed: "mapped",
   parallel_off: "mapped",
   assistant_media: [

@@ -32,7 +32,7 @@ const EXTRA_EFFORTS: readonly (readonly [model: RegExp, efforts: readonly Effort
 
 /** Models known to reason always, which refuse the effort `none`. [D] */
 const ALWAYS_REASONS =
-  /(?:^|\/)(?:(?:gpt-5(?:-mini|-nano|-codex)?|o[134](?:-mini|-pro)?|gpt-oss[-:]\d+b)(?:-\d{4}-\d{2}-\d{2})?$|grok-4\.[56]|kimi-k3)/;
+  /(?:^|\/)(?:(?:gpt-5(?:-mini|-nano|-codex)?|o[134](?:-mini|-pro)?|gpt-oss[-:]\d+b)(?:-\d{4}-\d{2}-\d{2})?$|grok-4\.[56]|kimi-k3|muse-spark)/;
 
 /**
  * Returns an effort that the model accepts: one from another vendor's client that the model is not known to accept becomes the
@@ -116,6 +116,25 @@ export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel):
 /** Reports whether a model reasons where a request sets no effort. */
 export const reasonsByDefault = (target: TargetModel): boolean =>
   REASONS_BY_DEFAULT.test(target.model) && mayReason(target);
+
+/** Servers, and their models, that refuse to require a tool call: "Tool choice must be auto", or because the models always think. [D] */
+const WITHOUT_REQUIRED: readonly (readonly [host: RegExp, model: RegExp])[] = [
+  [/^(?:api\.z\.ai|open\.bigmodel\.cn)$/, /^glm-/],
+  [/^api\.meta\.ai$/, /^muse-/],
+  [/(?:^|\.)(?:moonshot\.(?:ai|cn)|kimi\.com)$/, /^kimi-k2(?:\.7|-thinking)/],
+  [/\.aliyuncs\.com$/, /^qwen3\.(?:[89]|\d\d)-max/],
+];
+
+/** Reports whether a tool call can be required. */
+export const canRequireCall = ({ model, url }: Pick<TargetModel, "model" | "url">): boolean =>
+  !WITHOUT_REQUIRED.some(([host, name]) => name.test(model) && host.test(url?.hostname ?? ""));
+
+/** Declares that a required call is left to the model, and returns that choice. */
+export function requiredCallAsAuto(conversation: Conversation, context: EncodeContext): "auto" {
+  const path = pathOfUse(conversation, "tool_choice", pathOfUse(conversation, "tool_choice_allowed"));
+  context.change(path, "a call cannot be required: the model decides whether to make one");
+  return "auto";
+}
 
 /** Models whose vendor takes marks for its cache, whoever serves them: "Only supported by OpenAI GPT-5.6 and newer". [D] */
 const MARKED_MODEL = /(?:^|[/_-])gpt-(?:5[.-](?:[6-9]|\d\d)(?!\d)|[6-9])/;

@@ -102,6 +102,7 @@ t.test("the model decides about a call where the vendor refuses to require one, 
   const named: ToolChoice = { mode: "named", name: "f" };
   for (const [url, model] of [
     ["https://api.z.ai/api/paas/v4", "glm-5.2"],
+    ["https://api.meta.ai/v1", "muse-spark-1.3"],
     ["https://api.moonshot.ai/v1", "kimi-k2.7-code"],
     ["https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "qwen3.8-max"],
   ] as const) {

@@ -309,6 +309,21 @@ t.test("a choice without tools is not written", async (t) => {
   t.notOk("tool_choice" in written(plain({ toolChoice: { mode: "auto" }, parallel: true })).body);
 });
 
+t.test("a required call is left to the model where its server refuses one, which is declared", async (t) => {
+  const uses: Conversation["uses"] = [{ feature: "tool_choice", path: "choice" }];
+  const choice = (toolChoice: ToolChoice, url: string, model: string) => {
+    const asked = plain({ tools: [{ kind: "function", name: "f", at: "f" }], toolChoice, uses });
+    const { body, losses } = written(asked, {}, model, new URL(url));
+    return [body["tool_choice"], losses.notices.join()];
+  };
+  const [required, named]: ToolChoice[] = [{ mode: "required" }, { mode: "named", name: "f" }];
+  const meta = ["https://api.meta.ai/v1", "muse-spark-1.3"] as const;
+  for (const asked of [required, named] as ToolChoice[])
+    t.match(choice(asked, ...meta), ["auto", /^choice: a call cannot be required/]);
+  t.same(choice({ mode: "auto" }, ...meta), ["auto", ""]);
+  t.same(choice(required as ToolChoice, "https://api.openai.com/v1", "gpt-5.6"), ["required", ""]);
+});
+
 t.test("a request of this protocol has the same content when it is encoded again", async (t) => {
   const body = {
     model: "any",

@@ -41,12 +41,13 @@ export const says = ({ uses }: { uses: readonly FeatureUse[] }): string[] =>
   uses.map(({ feature, path }) => `${feature} ${path}`);
 
 /** A request as it is written for OpenAI, or for a model by its name, and what it lost. */
-export function written(conversation: Conversation, facts: Facts = {}, model?: string) {
+export function written(conversation: Conversation, facts: Facts = {}, model?: string, url?: URL) {
   const losses = new Losses("openai-responses", false);
   const terms: EncodeContext = {
     client: conversation.protocol,
     model: model ?? "any",
     facts: model === undefined ? { cache_marks: true, ...facts } : facts,
+    ...(url && { url }),
     names: new ToolNames(),
     nested: new NestedJson(),
     drop: (path, why) => losses.drop(path, why),

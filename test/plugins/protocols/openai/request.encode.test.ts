@@ -158,7 +158,7 @@ t.test(
     t.same(sent("none", "gpt-5.1"), ["none", 0]);
     t.same(sent("none", "openai/gpt-5-mini-2025-08-07"), ["minimal", 1], "it reasons always");
     t.same(sent("none", "o3"), ["low", 1]);
-    t.same(sent("none", "grok-4.5"), ["low", 1]);
+    for (const model of ["grok-4.5", "muse-spark-1.3"]) t.same(sent("none", model), ["low", 1], model);
     t.same(sent("none", "grok-4.3"), ["none", 0]);
     t.same(sent("none", "o3", "openai-responses"), ["none", 0]);
     t.same(sent("low", "another"), ["low", 0]);
