@@ -103,6 +103,8 @@ function answerSchema({ chain }: Mount, which: "all" | "one"): object {
   const schema = answers?.[which];
   if (!schema) return ANY;
   const { $schema: _, ...described } = z.toJSONSchema(schema, {
+    // What JSON Schema cannot say, like a date, may be anything.
+    unrepresentable: "any",
     override: ({ jsonSchema }) => {
       if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
       // For a time the format is enough.

@@ -69,6 +69,12 @@ t.test("an invalid configuration is refused at start, with file, field and reaso
       /p\.ts.*static options must be a zod schema/s,
     ],
     [
+      "answers that are no schemas",
+      "export default class P { static answers = { all: {} }; serve() { return { body: '' }; } }",
+      "p",
+      /p\.ts.*static answers must be { all, one }, each a zod schema/s,
+    ],
+    [
       "an order that is not kept",
       'export default class P { static after = ["rewrite"]; access() {} }',
       "p",

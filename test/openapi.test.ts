@@ -103,6 +103,26 @@ keys: { test: { key: ${KEY}, group: acme/one, models: ["*"], budget: [$1/day, { 
   MODEL_ENTRY.parse(await get("/v1/models/echo"));
 });
 
+t.test("what JSON Schema cannot say of a plugin's answers may be anything", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { own: { from: ./own.ts } }
+paths: { /v1/own: { serve: own, use: read } }
+`,
+    {
+      "own.ts": `import { z } from "zod";
+export default class Own {
+  static answers = { all: z.object({ at: z.date(), length: z.string().transform((text) => text.length) }) };
+  serve() { return { body: "{}" }; }
+}`,
+    },
+  );
+  const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as Described;
+  t.match(JSON.stringify(paths["/v1/own"]), /"properties":{"at":{},"length":{}}/);
+});
+
 t.test("the marketplace's own endpoints are described, where it is enabled", async (t) => {
   const YAML = `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n`;
   const describedAt = async (url: string) => (await (await fetch(`${url}/openapi.json`)).json()) as Described;

@@ -81,9 +81,11 @@ export async function loadPlugin(file: string, timeout = IMPORT_TIMEOUT): Promis
   const Class = (await defaultOf(file, importCode(file, timeout))) as PluginClass | undefined;
   if (typeof Class !== "function" || Class.prototype === undefined)
     throw pluginError(file, "the default export must be a class: export default class … implements Plugin");
-  const { options, after, before }: { options?: unknown; after?: unknown; before?: unknown } = Class;
-  if (options !== undefined && typeof (options as { safeParse?: unknown }).safeParse !== "function")
-    throw pluginError(file, "static options must be a zod schema");
+  const { options, answers, after, before }: Partial<Record<"options" | "answers" | "after" | "before", unknown>> =
+    Class;
+  if (options !== undefined && !isSchema(options)) throw pluginError(file, "static options must be a zod schema");
+  if (answers !== undefined && !Object.values(Object(answers)).every(isSchema))
+    throw pluginError(file, "static answers must be { all, one }, each a zod schema");
   const taken =
     options === undefined ? undefined : allowedKeys(options as ZodType).find((name) => COMMON_OPTIONS.has(name));
   if (taken !== undefined)
@@ -93,6 +95,9 @@ export async function loadPlugin(file: string, timeout = IMPORT_TIMEOUT): Promis
       throw pluginError(file, `static ${member} must be a list of plugin names`);
   return Class;
 }
+
+const isSchema = (value: unknown): boolean =>
+  typeof (value as { safeParse?: unknown } | null)?.safeParse === "function";
 
 /** Loads every protocol of `plugins/protocols/`, and checks that its name is that of its folder. */
 export async function loadProtocols(folder = join(PLUGINS_FOLDER, "protocols")): Promise<Protocol[]> {
