@@ -72,7 +72,7 @@ class GenerateContentWriter implements ResponseEncoder {
   }
 
   private candidateAt(choice: number): CandidateWriter {
-    const create = () => new CandidateWriter(choice, this.frameTail, this.showThoughts, this.context);
+    const create = () => new CandidateWriter(choice, usageMember({}) + this.frameTail, this.showThoughts, this.context);
     return this.candidates.getOrInsertComputed(choice, create);
   }
 
@@ -80,8 +80,7 @@ class GenerateContentWriter implements ResponseEncoder {
     // Clients take the first candidate for the response.
     const inOrder = [...this.candidates].sort(([a], [b]) => a - b);
     const candidates = inOrder.map(([, candidate]) => candidate.end(out));
-    const usage = this.usage && `"usageMetadata":${JSON.stringify(usageMetadata(this.usage))},`;
-    out.push({ data: frameJson(candidates, `${usage ?? ""}${this.frameTail}`) });
+    out.push({ data: frameJson(candidates, usageMember(this.usage ? usageMetadata(this.usage) : {}) + this.frameTail) });
   }
 }
 
@@ -113,6 +112,12 @@ type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" |
 
 /** Bytes of events that may be buffered until the preceding block ends. */
 const MAX_BUFFERED = 8 * 1024 * 1024;
+
+/**
+ * Returns the usage as a member, as text. Each frame of the vendor has one, and BAML drops the text of a frame without it. Only the
+ * last one has numbers: LangChain.js adds up some of them.
+ */
+const usageMember = (usage: JsonObject): string => `"usageMetadata":${JSON.stringify(usage)},`;
 
 /** Returns a frame as JSON text. @param tail the members after the candidates, with the closing brace */
 const frameJson = (candidates: readonly string[], tail: string): string =>

@@ -28,13 +28,13 @@ const hello: Event[] = [
   { type: "text", block: 0, text: "Hello" },
   { type: "close", block: 0 },
 ];
-t.test("each frame is a whole answer; the last one has its finish reason and its usage", async (t) => {
+t.test("each frame is a whole answer, with usage as the vendor's; the last one has its finish reason and all usage", async (t) => {
   const [start, ...rest] = answer(hello);
   const usage = { in: { total: 5 }, out: { total: 3, reasoning: 1 }, raw: {} };
   const events = [start as Event, ...rest.slice(0, -1), { type: "usage", usage } as Event, { type: "end" } as Event];
   const about = { modelVersion: "fast", responseId: "r1" };
   t.strictSame(parsed(write(events)), [
-    { candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0 }], ...about },
+    { candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0 }], usageMetadata: {}, ...about },
     {
       candidates: [{ content: { parts: [{ text: "" }], role: "model" }, index: 0, finishReason: "STOP" }],
       usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, thoughtsTokenCount: 1, totalTokenCount: 8 },
@@ -55,9 +55,10 @@ t.test("an answer without an id has the exchange's", async (t) => {
   ]);
 });
 
-t.test("input usage known at the start is reported where nothing follows", async (t) => {
+t.test("input usage known at the start is reported where nothing follows, and only at the end", async (t) => {
   const start: Event = { type: "start", id: "", model: "m", usage: { in: { total: 4 }, out: {}, raw: {} } };
-  t.match(parsed(write([start, ...answer(hello).slice(1)])).at(-1), { usageMetadata: { promptTokenCount: 4 } });
+  const told = parsed(write([start, ...answer(hello).slice(1)])).map((frame) => frame["usageMetadata"]);
+  t.strictSame(told, [{}, { promptTokenCount: 4, totalTokenCount: 4 }]);
 });
 
 t.test("each choice is a candidate of its own", async (t) => {
