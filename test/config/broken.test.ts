@@ -248,7 +248,7 @@ const MISTYPED: readonly (readonly [setting: string, write: RegExp])[] = [
   ["chains: [auth]", /write { NAME: … }$/],
   ["first_byte: 5s", /unknown key "first_byte" here; it belongs under "timeouts"$/],
   ["level: debug", /it belongs under "log"$/],
-  ["paths: { /v1/chat/completions: llm }", /expected off, or a map like { protocol: openai-chat, use: llm }/],
+  ["paths: { /v1/chat/completions: llm }", /expected off, or a map like { protocol: …, use: llm }/],
   ["trust: true", /expected a list, found the boolean true$/],
   ["plugins: { record: { sample: 50% } }", /write 0\.5$/],
 ];
