@@ -208,8 +208,7 @@ export const FileSchema = z.strictObject({
     .record(
       z.string().regex(/^\/(?!\/)[^\s?#%\\]*$/, { error: "a path starts with one / and has no ?, #, %, \\ or space" }),
       z.union([MountedPathSchema, z.literal("off")], {
-        error:
-          "expected off, or a map like { protocol: …, use: llm }, { serve: models } or { pass: PROVIDER }",
+        error: "expected off, or a map like { protocol: …, use: llm }, { serve: models } or { pass: PROVIDER }",
       }),
     )
     .describe("Paths besides the default ones, or settings of a default one; `off` removes it.")
