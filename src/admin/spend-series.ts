@@ -1,7 +1,7 @@
 import type { LedgerSum } from "../store/ledger.ts";
 
 /** The cost of each day of one group, or of all others together. */
-interface CostSeries {
+export interface CostSeries {
   /** One value for each of the query's groups; absent for all others. */
   group?: readonly string[];
   /** Nano-dollars, one value for each day. */

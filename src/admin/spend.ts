@@ -1,11 +1,11 @@
-import type { LedgerGroup, LedgerSum } from "../store/ledger.ts";
+import type { Ledger, LedgerGroup, LedgerSum } from "../store/ledger.ts";
 import { localDays, mostExpensive, sumsOfDays } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
 import type { AdminRequest, AdminResponse } from "./route.ts";
 import { precedingSpan, querySpan } from "./span.ts";
-import { dailySpend } from "./spend-series.ts";
+import { type CostSeries, dailySpend } from "./spend-series.ts";
 
 /** The dimensions of spending. */
 export const SPEND_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
@@ -13,6 +13,8 @@ export const SPEND_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "t
 export const MAX_DAYS = 40;
 /** Limit of rows, which are built and sent by the process that serves requests. */
 export const MAX_ROWS = 50_000;
+/** Sums of groups on days up to which all are read for their series: more would keep requests waiting. Tags always are: they overlap. */
+const MAX_DAILY_SUMS = 50_000;
 /** Limit of groups with a series of their own. */
 export const MAX_SERIES = 20;
 
@@ -49,13 +51,47 @@ export async function spend({ stores, config }: AdminGateway, { query }: AdminRe
     return {
       body: { ...ofDays, ...limitedRows(await sumsOfDays(ledger, groups, localized, { each: limit, all: limit })) },
     };
+  const rows = await whole();
+  if (rows.length * days.length > MAX_DAILY_SUMS && !by.includes("tag")) {
+    const daily = await expensiveSeries(ledger, groups, localized, rows.slice(0, own));
+    return { body: { ...ofDays, ...limitedRows(rows), series: daily } };
+  }
   const all = limit * days.length;
   const daily = await sumsOfDays(ledger, [...groups, "day"], localized, { each: limit, all });
   const { sums, series } = dailySpend(daily, days, own);
   if (sums.length <= MAX_ROWS) return { body: { ...ofDays, ...limitedRows(sums), series } };
   // Of a day with more groups the cheapest are missing here, so sums over all days and of all groups are queries of their own.
   const total = dailySpend(await sumsOfDays(ledger, ["day"], localized), days, 0);
-  return { body: { ...ofDays, ...limitedRows(await whole()), series: total.series } };
+  return { body: { ...ofDays, ...limitedRows(rows), series: total.series } };
+}
+
+/**
+ * Returns what the most expensive groups, and all others together, cost on each day: without the sums of all groups on all days, which
+ * may be millions.
+ */
+async function expensiveSeries(
+  ledger: Ledger,
+  by: readonly LedgerGroup[],
+  localized: Parameters<typeof sumsOfDays>[2],
+  expensive: readonly LedgerSum[],
+): Promise<CostSeries[]> {
+  const days = localized.map(({ day }) => day);
+  const among = Object.fromEntries(by.map((name, at) => [name, [...new Set(expensive.map(({ group }) => group[at]))]]));
+  const wanted = new Set(expensive.map(({ group }) => JSON.stringify(group)));
+  const daily = (await sumsOfDays(ledger, [...by, "day"], localized, undefined, among)).filter(({ group }) =>
+    wanted.has(JSON.stringify(group.slice(0, -1))),
+  );
+  const { series } = dailySpend(daily, days, expensive.length);
+  const [total] = dailySpend(await sumsOfDays(ledger, ["day"], localized), days, 0).series;
+  if (!total) return series;
+  // Requests that end between the queries are not in all of them.
+  const costs = days.map((_, at) =>
+    Math.max(
+      0,
+      series.reduce((left, each) => left - (each.costs[at] ?? 0), total.costs[at] ?? 0),
+    ),
+  );
+  return costs.some((cost) => cost > 0) ? [...series, { costs }] : series;
 }
 
 /** Returns the rows of the answer, in their order: only the most expensive if there are more than it may have. */

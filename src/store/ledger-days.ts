@@ -34,16 +34,18 @@ export async function sumsOfDays(
   by: LedgerQuery["by"],
   days: readonly LocalDay[],
   limit?: DaysLimit,
+  among?: LedgerQuery["among"],
 ): Promise<LedgerSum[]> {
   const [first, last] = [days[0], days.at(-1)];
+  const only = among && { among };
   if (first && last && by.includes("day") && days.every(isOfUtcDay))
-    return ledger.sums({ since: first.since, until: last.until, by, ...(limit && { limit: limit.all }) });
+    return ledger.sums({ since: first.since, until: last.until, by, ...only, ...(limit && { limit: limit.all }) });
   const others = by.filter((each) => each !== "day");
   const at = by.indexOf("day");
   let sums: LedgerSum[] = [];
   for (const { day, since, until } of days) {
     // Without groups, a day without requests has a sum too.
-    for (const sum of await ledger.sums({ since, until, by: others, ...(limit && { limit: limit.each }) }))
+    for (const sum of await ledger.sums({ since, until, by: others, ...only, ...(limit && { limit: limit.each }) }))
       if (sum.requests > 0) sums.push({ ...sum, group: sum.group.toSpliced(at, 0, day) });
     if (limit) sums = mostExpensive(sums, limit.all);
   }

@@ -34,7 +34,7 @@ const GROUPS: Record<LedgerGroup, string> = {
 };
 const HOLDER_GROUPS: readonly LedgerGroup[] = ["group", "tag"];
 
-/** Returns the query for sums; `sumBounds` returns its values. */
+/** Returns the query for sums; `sumValues` returns its values. */
 export function sumsSql(query: LedgerQuery, dialect: LedgerDialect): string {
   const { by, limit } = query;
   const names = by.map((_, at) => `g${at}`);
@@ -42,10 +42,19 @@ export function sumsSql(query: LedgerQuery, dialect: LedgerDialect): string {
   const byCost = ["cost desc", "requests desc", ...names];
   const byDay = by.indexOf("day");
   const order = (byDay < 0 ? byCost : [`g${byDay}`, ...byCost]).join(", ");
-  const sums = groupedSumsSql(query, dialect);
+  const allSums = groupedSumsSql(query, dialect);
+  const tests = amongGroups(query).map(([at]) => `g${at} in (select value from ${dialect.texts})`);
+  const sums = tests.length > 0 ? `select * from (${allSums}) as found where ${tests.join(" and ")}` : allSums;
   if (limit === undefined) return `${sums} order by ${order}`;
   return `select * from (${sums} order by ${byCost.join(", ")} limit ${limit}) as dearest order by ${order}`;
 }
+
+/** Returns the groups that are limited to some values, by their place in the query. */
+const amongGroups = ({ by, among }: LedgerQuery): (readonly [at: number, values: readonly string[]])[] =>
+  by.flatMap((group, at) => {
+    const values = group === "day" ? undefined : among?.[group];
+    return values ? [[at, values] as const] : [];
+  });
 
 /** Returns the query for sums in any order. */
 function groupedSumsSql({ by }: LedgerQuery, { tags, preaggregates }: LedgerDialect): string {
@@ -100,13 +109,15 @@ function sumParts(columns: readonly string[] | undefined): string {
   return [week, day, day, hour, hour, ONE_ROW, ONE_ROW].join(" union all ");
 }
 
-/** Returns the bounds for `sumsSql`. */
-export function sumBounds({ since = 0, until = Number.MAX_SAFE_INTEGER, by }: LedgerQuery): number[] {
+/** Returns the values for `sumsSql`. */
+export function sumValues(query: LedgerQuery): (number | string)[] {
+  const { since = 0, until = Number.MAX_SAFE_INTEGER, by } = query;
   const [hours, ...rows] = wholeParts(since, until, HOUR);
   const [days, ...outerHours] = wholeParts(...hours, DAY);
   // Sums of a week do not distinguish its days.
   const [weeks, ...outerDays] = by.includes("day") ? [NONE, days, NONE] : wholeParts(...days, WEEK);
-  return [weeks, ...outerDays, ...outerHours, ...rows].flat();
+  const bounds = [weeks, ...outerDays, ...outerHours, ...rows].flat();
+  return [...bounds, ...amongGroups(query).map(([, values]) => JSON.stringify(values))];
 }
 
 /** Extends a span to whole hours where rows before `before` have been deleted, as only their hourly sums remain. */

@@ -108,6 +108,8 @@ export interface LedgerQuery extends LedgerSpan {
   by: readonly LedgerGroup[];
   /** Only so many sums: the most expensive. */
   limit?: number;
+  /** Values to which some of the groups are limited. */
+  among?: { readonly [group in Exclude<LedgerGroup, "day">]?: readonly string[] };
 }
 
 export interface LedgerSum {

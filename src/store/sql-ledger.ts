@@ -56,7 +56,7 @@ export abstract class SqlLedger extends Ledger {
   protected abstract queryRows(query: SqlQuery): Promise<readonly Record<string, unknown>[]>;
   /**
    * Returns all rows of a query for sums.
-   * @param first the values that are bound before those of `sumBounds`
+   * @param first the values that are bound before those of `sumValues`
    */
   protected abstract querySums(
     text: string,

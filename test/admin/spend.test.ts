@@ -63,8 +63,49 @@ t.test("more rows than an answer may have are the most expensive ones, and it sa
       "the cheapest is left out, also where its day is the first",
     );
     t.equal(more, true, query);
-    if (series) t.same(series, [{ costs: [1, 2 * MAX_ROWS, 0] }], "the total of each day has all");
+    if (series) {
+      t.same(series[0], { group: [rows[0]?.group[0]], costs: [0, 2, 0] });
+      t.same(series.at(-1), { costs: [1, 2 * (MAX_ROWS - series.length + 1), 0] }, "all others on each day");
+    }
   }
   const { rows, more } = await ask("&by=day");
   t.same([rows.length, more], [2, undefined]);
 });
+
+t.test(
+  "of many groups, the daily costs of the most expensive ones and of the others are read apart, the same",
+  async (t) => {
+    const stores = openStores(join(folderFor(t), "gateway.db"), [], () => {});
+    t.teardown(() => stores.close());
+    const from = Date.UTC(2026, 9, 1);
+    const [days, models] = [40, 1300];
+    const costs = new Map<string, number[]>();
+    for (let n = 0; n < models; n++)
+      for (const place of [n % days, (n * 7 + 3) % days]) {
+        const [model, cost] = [`m${n}`, 1 + ((n * 31 + place) % 997)];
+        stores.ledger.append(plainEntry(from + place * 86_400_000 + 3_600_000, { model, cost }));
+        const ofModel = costs.getOrInsertComputed(model, () => Array.from({ length: days }, () => 0));
+        ofModel[place] = (ofModel[place] ?? 0) + cost;
+      }
+    const total = (each: readonly number[]) => each.reduce((sum, cost) => sum + cost, 0);
+    const ranked = [...costs].sort(([, one], [, other]) => total(other) - total(one));
+    for (const timezone of ["UTC", "Europe/Berlin"]) {
+      const query = new URLSearchParams(
+        `since=${from}&until=${from + days * 86_400_000 - 7_200_000}&by=model&series=3`,
+      );
+      const subject = { stores, config: { timezone } } as unknown as Parameters<typeof spend>[0];
+      const { body } = await spend(subject, { query } as unknown as Parameters<typeof spend>[1]);
+      const { rows, series } = body as { rows: unknown[]; series: { group?: string[]; costs: number[] }[] };
+      t.equal(rows.length, models);
+      t.same(
+        series.slice(0, 3).map(({ costs }) => total(costs)),
+        ranked.slice(0, 3).map(([, each]) => total(each)),
+      );
+      for (const { group: [model = ""] = [], costs: ofModel } of series.slice(0, 3)) t.same(ofModel, costs.get(model));
+      const others = Array.from({ length: days }, (_, day) => total(ranked.map(([, each]) => each[day] ?? 0)));
+      for (const { costs: own } of series.slice(0, 3))
+        for (const [day, cost] of own.entries()) others[day] = (others[day] ?? 0) - cost;
+      t.same(series[3], { costs: others });
+    }
+  },
+);

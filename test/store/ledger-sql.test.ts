@@ -1,18 +1,18 @@
 import t from "tap";
-import { inWholeHours, parseSum, sumBounds, sumsSql } from "../../src/store/ledger-sql.ts";
+import { inWholeHours, parseSum, sumsSql, sumValues } from "../../src/store/ledger-sql.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
 t.test("a span is whole weeks, whole days and hours at both ends, and the remainders of these", async (t) => {
-  t.same(sumBounds({ since: DAY - HOUR - 5, until: 3 * DAY + 2 * HOUR + 7, by: [] }), [
+  t.same(sumValues({ since: DAY - HOUR - 5, until: 3 * DAY + 2 * HOUR + 7, by: [] }), [
     ...[0, 0, DAY, 3 * DAY, 0, 0],
     ...[DAY - HOUR, DAY, 3 * DAY, 3 * DAY + 2 * HOUR],
     ...[DAY - HOUR - 5, DAY - HOUR, 3 * DAY + 2 * HOUR, 3 * DAY + 2 * HOUR + 7],
   ]);
   const days = { since: 6 * DAY, until: 22 * DAY };
-  t.same(sumBounds({ ...days, by: ["key"] }).slice(0, 6), [7 * DAY, 21 * DAY, 6 * DAY, 7 * DAY, 21 * DAY, 22 * DAY]);
-  t.same(sumBounds({ ...days, by: ["key", "day"] }).slice(0, 6), [0, 0, 6 * DAY, 22 * DAY, 0, 0], "weeks have no days");
+  t.same(sumValues({ ...days, by: ["key"] }).slice(0, 6), [7 * DAY, 21 * DAY, 6 * DAY, 7 * DAY, 21 * DAY, 22 * DAY]);
+  t.same(sumValues({ ...days, by: ["key", "day"] }).slice(0, 6), [0, 0, 6 * DAY, 22 * DAY, 0, 0], "weeks have no days");
   t.same(inWholeHours({ since: 5, until: HOUR + 1, by: [] }, 2 * HOUR), { since: 0, until: 2 * HOUR, by: [] });
   t.same(inWholeHours({ since: 5, until: HOUR + 1 }, 0), { since: 5, until: HOUR + 1 });
 });
@@ -30,7 +30,7 @@ t.test("a query has as many values as bounds, and tables of holders only where t
     ...own,
   };
   const plain = sumsSql({ by: ["model", "day"] }, dialect);
-  t.equal(plain.split("?").length - 1, sumBounds({ by: [] }).length);
+  t.equal(plain.split("?").length - 1, sumValues({ by: [] }).length);
   t.notMatch(plain, /usage_holder|TAGS/);
   t.match(sumsSql({ by: ["group"] }, dialect), /join usage_holder/);
   t.match(sumsSql({ by: ["tag"] }, dialect), /usage_holder as h on h\.number = holder\s+TAGS/);

@@ -64,6 +64,19 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
       [["k2", "2026-11-21"]],
       "limited to the most expensive, of whatever day",
     );
+    const among = { key: ["k1", "k 3"], model: ["fast"] };
+    const placed = await ledger.placedSums({ by: ["day", "key", "model", "group"], among, limit: 9 });
+    t.same(
+      [...placed.sums, ...(await ledger.sums({ by: ["key"], among })), ...(await ledger.sums({ by: [], among }))].map(
+        ({ group: [first, second, third], requests }) => [first, second, third, requests],
+      ),
+      [
+        ["2026-11-20", "k1", "fast", 2],
+        ["k1", undefined, undefined, 2],
+        [undefined, undefined, undefined, 3],
+      ],
+      "of some values only",
+    );
     t.same(
       (await ledger.sums({ by: ["group", "day", "key"], limit: 9 })).map(({ group }) => group[2]),
       ["k1", "k2"],

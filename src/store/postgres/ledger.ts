@@ -11,7 +11,7 @@ import {
   type LedgerDialect,
   ROW_AS_SUMS,
   SUM_KEY,
-  sumBounds,
+  sumValues,
 } from "../ledger-sql.ts";
 import { DAY, HOUR, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
@@ -147,7 +147,7 @@ export class PostgresLedger extends SqlLedger {
   ): Promise<readonly PostgresRow[]> {
     await this.database.query(PROBE);
     return this.database.withDeadline(QUERY_TIMEOUT, async (ask) =>
-      ask(text, ...first, ...sumBounds(inWholeHours(query, await postgresPrunedBefore(ask)))),
+      ask(text, ...first, ...sumValues(inWholeHours(query, await postgresPrunedBefore(ask)))),
     );
   }
 

@@ -4,7 +4,7 @@ import { batchLength, insertedJournals, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerWarn } from "../ledger.ts";
 import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
-import { addToSumsSql, inWholeHours, type LedgerDialect, sumBounds } from "../ledger-sql.ts";
+import { addToSumsSql, inWholeHours, type LedgerDialect, sumValues } from "../ledger-sql.ts";
 import { DAY, HourSums, SUM_COLUMNS } from "../ledger-sums.ts";
 import { SqlLedger } from "../sql-ledger.ts";
 import type { SqliteDatabase } from "./database.ts";
@@ -133,7 +133,7 @@ export class SqliteLedger extends SqlLedger {
     const statement = this.database.prepare(text);
     // A sum of nano-dollars exceeds 2^53 at nine million dollars; beyond it is rounded instead of refused.
     statement.setReadBigInts(true);
-    return statement.all(...first, ...sumBounds(inWholeHours(query, sqlitePrunedBefore(this.database))));
+    return statement.all(...first, ...sumValues(inWholeHours(query, sqlitePrunedBefore(this.database))));
   }
 
   protected override async queryRows({ text, values }: SqlQuery): Promise<readonly Record<string, unknown>[]> {
