@@ -80,7 +80,9 @@ class GenerateContentWriter implements ResponseEncoder {
     // Clients take the first candidate for the response.
     const inOrder = [...this.candidates].sort(([a], [b]) => a - b);
     const candidates = inOrder.map(([, candidate]) => candidate.end(out));
-    out.push({ data: frameJson(candidates, usageMember(this.usage ? usageMetadata(this.usage) : {}) + this.frameTail) });
+    out.push({
+      data: frameJson(candidates, usageMember(this.usage ? usageMetadata(this.usage) : {}) + this.frameTail),
+    });
   }
 }
 

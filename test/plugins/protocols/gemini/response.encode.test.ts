@@ -28,25 +28,32 @@ const hello: Event[] = [
   { type: "text", block: 0, text: "Hello" },
   { type: "close", block: 0 },
 ];
-t.test("each frame is a whole answer, with usage as the vendor's; the last one has its finish reason and all usage", async (t) => {
-  const [start, ...rest] = answer(hello);
-  const usage = { in: { total: 5 }, out: { total: 3, reasoning: 1 }, raw: {} };
-  const events = [start as Event, ...rest.slice(0, -1), { type: "usage", usage } as Event, { type: "end" } as Event];
-  const about = { modelVersion: "fast", responseId: "r1" };
-  t.strictSame(parsed(write(events)), [
-    { candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0 }], usageMetadata: {}, ...about },
-    {
-      candidates: [{ content: { parts: [{ text: "" }], role: "model" }, index: 0, finishReason: "STOP" }],
+t.test(
+  "each frame is a whole answer, with usage as the vendor's; the last one has its finish reason and all usage",
+  async (t) => {
+    const [start, ...rest] = answer(hello);
+    const usage = { in: { total: 5 }, out: { total: 3, reasoning: 1 }, raw: {} };
+    const events = [start as Event, ...rest.slice(0, -1), { type: "usage", usage } as Event, { type: "end" } as Event];
+    const about = { modelVersion: "fast", responseId: "r1" };
+    t.strictSame(parsed(write(events)), [
+      {
+        candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0 }],
+        usageMetadata: {},
+        ...about,
+      },
+      {
+        candidates: [{ content: { parts: [{ text: "" }], role: "model" }, index: 0, finishReason: "STOP" }],
+        usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, thoughtsTokenCount: 1, totalTokenCount: 8 },
+        ...about,
+      },
+    ]);
+    t.strictSame(JSON.parse(runAtOnce(encodeResponse(events, contextFor()))), {
+      candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0, finishReason: "STOP" }],
       usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, thoughtsTokenCount: 1, totalTokenCount: 8 },
       ...about,
-    },
-  ]);
-  t.strictSame(JSON.parse(runAtOnce(encodeResponse(events, contextFor()))), {
-    candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0, finishReason: "STOP" }],
-    usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, thoughtsTokenCount: 1, totalTokenCount: 8 },
-    ...about,
-  });
-});
+    });
+  },
+);
 
 t.test("an answer without an id has the exchange's", async (t) => {
   t.match(parsed(write([{ type: "start", id: "", model: "m" }, ...answer(hello).slice(1)])), [
