@@ -149,8 +149,7 @@ async function main(argv: readonly string[]): Promise<number> {
   return process.exit(code);
 }
 
-// Short buffers share memory of this size, which any of them keeps alive. With Node's 64 KiB, 500 clients that stop reading took a
-// hundred megabytes more.
+// Short buffers share memory of this size, which any of them keeps alive: with Node's 64 KiB clients that stop reading take much more.
 Buffer.poolSize = 8 * 1024;
 
 try {

@@ -41,9 +41,14 @@ export class Frame {
     return this.current;
   }
 
-  /** Moves its bytes into memory of their own: a frame that is kept for long keeps alive the whole read that it is a part of. */
+  /**
+   * Takes as little memory as possible, for a frame that is kept for long: its bytes would keep alive the whole read that they are a
+   * part of. What was parsed is parsed again on demand.
+   */
   detach(): void {
     this.current = inOwnMemory(this.current);
+    this.parsed = undefined;
+    this.fields = undefined;
   }
 
   /** The event's name; undefined when it has none (SSE reads that as `message`). */
