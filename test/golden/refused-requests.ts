@@ -6,6 +6,8 @@ interface Refusal {
   reason: string;
   /** Only of the newest models. */
   newest?: true;
+  /** Only of others: the newest take no such setting, which is left out. */
+  settable?: true;
 }
 
 /** Recorded requests that a vendor of another protocol cannot be asked, by the reason. */
@@ -21,6 +23,7 @@ export const REFUSALS: readonly Refusal[] = [
   {
     requests: /invalid_temperature\S* → \S+: generationConfig\.temperature$/,
     reason: "broken: a temperature of 1000, which the vendor refused too",
+    settable: true,
   },
   {
     requests: /→ \S+: (background|conversation|previous_response_id|prompt|cachedContent)$/,
