@@ -555,10 +555,10 @@ function unwritten(protocol: ProtocolName, { uses }: Conversation, { dropped, ch
 
 /**
  * What a value means, without what goes without saying: false, nothing, the name of a tool in its result, that an effort
- * asks for thinking. A mark holds for a short time or a long one, an id is what every protocol takes.
+ * asks for thinking, that a function has no properties. A mark holds for a short time or a long one, an id is what every protocol takes.
  */
 function meaning(value: unknown, unsaid: ReadonlySet<string>): unknown {
-  if (value instanceof RawJson) return value.text;
+  if (value instanceof RawJson) return value.text.replace('{"properties":{},', "{");
   if (Array.isArray(value)) return value.map((each) => meaning(each, unsaid));
   const object = asObject(value);
   if (!object) return value;

@@ -44,6 +44,7 @@ const PLACES: Readonly<Record<ProtocolName, (body: JsonObject) => Insertion[]>> 
       return [
         { at, as: "element", json: `{"type":"redacted_thinking","data":"${FOREIGN}"}` },
         { at, as: "element", json: `{"type":"thinking","thinking":"Hm.","signature":"${FOREIGN}"}` },
+        ...SEARCHED.map(([json, left]) => ({ at, as: "element" as const, json, left })),
       ];
     }),
   gemini: (body) => geminiContents(body, []),
@@ -81,6 +82,16 @@ const PLACES: Readonly<Record<ProtocolName, (body: JsonObject) => Insertion[]>> 
       return [...details, ...calls];
     }),
 };
+
+/** A cited text and the results of a search, which stay without what has a key: what had it, and what is left. */
+const SEARCHED = [
+  ['"type":"text","text":"Said."', "citations", "web_search_result_location", "encrypted_index"],
+  ['"type":"web_search_tool_result","tool_use_id":"srvtoolu_1"', "content", "web_search_result", "encrypted_content"],
+].map(([block, list, type, key]) =>
+  [`{"type":"${type}","url":"https://a.example","title":null,"${key}":"${FOREIGN}"}`, ""].map(
+    (entry) => `{${block},"${list}":[${entry}]}`,
+  ),
+) as [string, string][];
 
 /** A call's signature alone, and with members beside it, which stay. */
 const onCall = (at: JsonPath): Insertion[] =>
