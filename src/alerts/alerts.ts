@@ -186,7 +186,9 @@ export class Alerts {
     // Half of the interval: of two gateways that check at different times, one could be slightly too early for its own
     // repetition. One that asks more often has the alert only where the other one does not repeat it.
     const claim = this.active.get(subject)?.claim;
-    const timeout = claim === "unposted" ? 0 : claim === "another's" ? repeat : repeat / 2;
+    // An end is told once: when it is asked about again, more than an interval may have passed since it was.
+    const ofAnother = state === RESOLVED ? 2 * repeat + RAISED_AGAIN : repeat;
+    const timeout = claim === "unposted" ? 0 : claim === "another's" ? ofAnother : repeat / 2;
     return this.parts.claims.claim(subject, state, timeout, ordered).catch(() => true);
   }
 

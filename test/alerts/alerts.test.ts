@@ -219,6 +219,28 @@ t.test("an end that could not be posted is posted soon, once, by this gateway or
   }
 });
 
+t.test("an end that another gateway has told is not told again, however short the interval is", async (t) => {
+  const clock = { now: 0 };
+  const claims = sharedClaims(clock);
+  const one = await make(t, claims, undefined, MINUTE, clock);
+  const other = await make(t, claims, one.receiver, MINUTE, clock);
+  const each = async (act: (alerts: Made["alerts"]) => void) => {
+    for (const { alerts } of [one, other]) {
+      clock.now += 1000;
+      act(alerts);
+      await alerts.flush();
+    }
+  };
+  await each((alerts) => alerts.raise({ subject: "ledger", state: "waiting", text: "it cannot be written" }));
+  while (clock.now < 20 * MINUTE)
+    await each((alerts) => alerts.resolve("ledger", "it is written again"));
+  t.same(
+    one.receiver.received.map(({ state }) => state),
+    ["firing", "resolved"],
+  );
+  t.same([...one.alerts.subjects, ...other.alerts.subjects], []);
+});
+
 t.test("an end that is not told does not keep the alert from being raised again", async (t) => {
   const { alerts, receiver, clock } = await make(t);
   const raise = () => alerts.raise({ subject: "ledger", state: "waiting", text: "it cannot be written" });
