@@ -232,8 +232,7 @@ t.test("an end that another gateway has told is not told again, however short th
     }
   };
   await each((alerts) => alerts.raise({ subject: "ledger", state: "waiting", text: "it cannot be written" }));
-  while (clock.now < 20 * MINUTE)
-    await each((alerts) => alerts.resolve("ledger", "it is written again"));
+  while (clock.now < 20 * MINUTE) await each((alerts) => alerts.resolve("ledger", "it is written again"));
   t.same(
     one.receiver.received.map(({ state }) => state),
     ["firing", "resolved"],
