@@ -253,6 +253,8 @@ paths: { "/a/*": { pass: a, open: true } }
   t.equal(await request("/a/chat/completions/chatcmpl-1", '{"metadata":{"a":"b"}}'), 50, "its labels are changed");
   id = "a3d1008e-4544-40d4-d075-11527e794e4a";
   for (let i = 0; i < 2; i++) t.equal(await request("/a/chat/deferred-completion/a3d1008e"), 100);
+  id = "";
+  for (const sum of [150, 200]) t.equal(await request("/a/chat/completions", "{}"), sum, "the server gives no ids");
 });
 
 t.test("a client that does not read a response, or its end, is disconnected", async (t) => {

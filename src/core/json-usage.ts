@@ -169,4 +169,4 @@ export class JsonUsage {
 const MAX_ID = 256;
 
 const shortText = (value: unknown): string | undefined =>
-  typeof value === "string" && value.length <= MAX_ID ? value : undefined;
+  typeof value === "string" && value !== "" && value.length <= MAX_ID ? value : undefined;
