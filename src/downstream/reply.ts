@@ -140,16 +140,17 @@ export class Reply {
       lines.push(...this.noticeLines([...dropped, ...droppedFromResponse]));
   }
 
+  /** A plugin that has failed, or goes on after its phase, may have left more than texts. */
   private noticeLines(dropped: readonly string[]): string[] {
     const lines = this.replyLines();
     let room = NOTICES;
-    for (const notice of this.exchange.notices) {
+    for (const notice of this.exchange.notices.filter(isText)) {
       const text = headerSafe(shorten(notice, LIST));
       room -= text.length;
       if (room < 0) break;
       lines.push("gateway-notice", text);
     }
-    if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(joinLimited(dropped)));
+    if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(joinLimited(dropped.filter(isText))));
     return lines;
   }
 
@@ -333,6 +334,8 @@ function attemptLines({ attempt, providerRequests, model, dryRun }: Exchange): s
   ];
   return modelId === undefined ? lines : ["gateway-model", modelId, ...lines];
 }
+
+const isText = (value: unknown): value is string => typeof value === "string";
 
 /** Replaces everything but printable ASCII, the characters of a header value. */
 const headerSafe = (text: string): string => (UNPRINTABLE.test(text) ? text.replaceAll(/[^\x20-\x7e]/g, "?") : text);

@@ -23,6 +23,11 @@ export default class Refusing {
     for (let i = Number(exchange.query.get("notes") ?? 1); note && i > 0; i--) exchange.notices.push(note);
     const dropped = Number(exchange.query.get("dropped") ?? 0);
     for (let i = 0; i < dropped; i++) exchange.dropped.push("messages." + i + ".näme");
+    if (exchange.query.has("wrong")) {
+      exchange.notices.push(5 as never, "fine");
+      exchange.dropped.push(undefined as never, "fine");
+      throw new Error("It has failed.");
+    }
     const code = exchange.query.get("code") as ErrorCode | null;
     const after = exchange.query.get("after");
     if (code) throw new GatewayError(code, after === null ? {} : { retryAfter: Number(after) });
@@ -98,6 +103,12 @@ t.test("notices are sent with responses and refusals, as one line of plain text"
   const long = await ask(running, `/v1/messages?note=${"word ".repeat(600)}&notes=99`);
   const sent = long.headers.get("gateway-notice") ?? "";
   t.match([long.status, sent.length > 6000 && sent.length < 8300], [200, true], `${sent.length}`);
+});
+
+t.test("what is no text among the notices of a plugin that has failed is left out", async (t) => {
+  const { status, headers } = await ask(await refusing(t), "/v1/messages?wrong");
+  t.equal(status, 500);
+  t.same([headers.get("gateway-notice"), headers.get("gateway-dropped")], ["fine", "fine"]);
 });
 
 t.test(
