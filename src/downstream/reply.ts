@@ -101,7 +101,7 @@ export class Reply {
       // The buffered part of a whole response has not been sent.
       exchange.written = 0;
       exchange.firstByte = undefined;
-      const lines = [...attemptLines(exchange), ...this.noticeLines(exchange.dropped)];
+      const lines = [...attemptLines(exchange), ...this.noticeLines()];
       const answer = () => sendErrorResponse(this.request, response, exchange.protocol, error, exchange.id, lines);
       if (now) answer();
       else writer.deferEnd(answer);
@@ -137,20 +137,22 @@ export class Reply {
     lines.push(...attemptLines(this.exchange));
     if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
     if (replyHeaders.length > 0 || notices.length > 0 || dropped.length > 0 || droppedFromResponse.length > 0)
-      lines.push(...this.noticeLines([...dropped, ...droppedFromResponse]));
+      lines.push(...this.noticeLines(droppedFromResponse));
   }
 
-  /** A plugin that has failed, or goes on after its phase, may have left more than texts. */
-  private noticeLines(dropped: readonly string[]): string[] {
+  private noticeLines(droppedFromResponse: readonly string[] = []): string[] {
     const lines = this.replyLines();
+    const { notices, dropped } = this.exchange;
+    for (const list of [notices, dropped]) keepTexts(list);
     let room = NOTICES;
-    for (const notice of this.exchange.notices.filter(isText)) {
+    for (const notice of notices) {
       const text = headerSafe(shorten(notice, LIST));
       room -= text.length;
       if (room < 0) break;
       lines.push("gateway-notice", text);
     }
-    if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(joinLimited(dropped.filter(isText))));
+    const allDropped = [...dropped, ...droppedFromResponse];
+    if (allDropped.length > 0) lines.push("gateway-dropped", headerSafe(joinLimited(allDropped)));
     return lines;
   }
 
@@ -335,7 +337,11 @@ function attemptLines({ attempt, providerRequests, model, dryRun }: Exchange): s
   return modelId === undefined ? lines : ["gateway-model", modelId, ...lines];
 }
 
-const isText = (value: unknown): value is string => typeof value === "string";
+/** Removes what is no text: a plugin that has failed, or goes on after its phase, may have left it. */
+function keepTexts(list: string[]): void {
+  const texts = list.filter((each) => typeof each === "string");
+  if (texts.length < list.length) list.splice(0, list.length, ...texts);
+}
 
 /** Replaces everything but printable ASCII, the characters of a header value. */
 const headerSafe = (text: string): string => (UNPRINTABLE.test(text) ? text.replaceAll(/[^\x20-\x7e]/g, "?") : text);
