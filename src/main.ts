@@ -5,6 +5,7 @@ import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type T
 import { VERBS } from "./cli/verbs.ts";
 import { reportForeignExit } from "./crash.ts";
 import { formatError, printError, UsageError } from "./text/format-error.ts";
+import { shareLessMemory } from "./wire/own-memory.ts";
 
 const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
 
@@ -149,8 +150,7 @@ async function main(argv: readonly string[]): Promise<number> {
   return process.exit(code);
 }
 
-// Short buffers share memory of this size, which any of them keeps alive: with Node's 64 KiB clients that stop reading take much more.
-Buffer.poolSize = 8 * 1024;
+shareLessMemory();
 
 try {
   process.exitCode = await main(process.argv.slice(2));

@@ -356,6 +356,17 @@ globalThis.setTimeout = (f, ms, ...a) => set(f, ms === 60_000 && existsSync("han
   t.equal(await gateway.end(), 0);
 });
 
+t.test("short buffers share little memory in a worker, too: it serves the clients that stop reading", async (t) => {
+  const SIZE = `export default class Where {
+  access(exchange) { exchange.notices.push(String(Buffer.poolSize)); }
+}`;
+  const gateway = await startProcess(t, WITH_WHERE, { files: { "where.ts": SIZE } });
+  const agent = new Agent();
+  t.equal((await served(gateway, agent)).pid, 8192);
+  agent.destroy();
+  t.equal(await gateway.end(), 0);
+});
+
 t.test("it is ready while a worker serves; without any, connections are closed", async (t) => {
   const gateway = await withWorkers(t);
   const agents = [new Agent({ keepAlive: true, maxSockets: 1 }), new Agent({ keepAlive: true, maxSockets: 1 })];

@@ -7,6 +7,7 @@ import { Gateway } from "../gateway.ts";
 import { loadWithExtensions } from "../loaded-config.ts";
 import { formatError } from "../text/format-error.ts";
 import { WarmUp } from "../warm-up.ts";
+import { shareLessMemory } from "../wire/own-memory.ts";
 import { registerKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary, type ToWorker, type WorkerStart } from "./messages.ts";
 import { WorkerPeers } from "./worker-peers.ts";
@@ -155,6 +156,8 @@ function receiveStart(): Promise<WorkerStart> {
     process.once("disconnect", none);
   });
 }
+
+shareLessMemory();
 
 try {
   const { text, generation, started } = await receiveStart();
