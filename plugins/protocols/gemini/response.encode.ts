@@ -72,7 +72,7 @@ class GenerateContentWriter implements ResponseEncoder {
   }
 
   private candidateAt(choice: number): CandidateWriter {
-    const create = () => new CandidateWriter(choice, usageMember({}) + this.frameTail, this.showThoughts, this.context);
+    const create = () => new CandidateWriter(choice, NO_COUNTS + this.frameTail, this.showThoughts, this.context);
     return this.candidates.getOrInsertComputed(choice, create);
   }
 
@@ -115,11 +115,11 @@ type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" |
 /** Bytes of events that may be buffered until the preceding block ends. */
 const MAX_BUFFERED = 8 * 1024 * 1024;
 
-/**
- * Returns the usage as a member, as text. Each frame of the vendor has one, and BAML drops the text of a frame without it. Only the
- * last one has numbers: LangChain.js adds up some of them.
- */
+/** Returns the usage as a member, as text. Each frame of the vendor has one, and BAML drops the text of a frame without it. */
 const usageMember = (usage: JsonObject): string => `"usageMetadata":${JSON.stringify(usage)},`;
+
+/** The usage of frames before the last one. Rig drops the text of a frame without these counts; LangChain.js adds some of them up. */
+const NO_COUNTS = usageMember({ promptTokenCount: 0, totalTokenCount: 0 });
 
 /** Returns a frame as JSON text. @param tail the members after the candidates, with the closing brace */
 const frameJson = (candidates: readonly string[], tail: string): string =>
