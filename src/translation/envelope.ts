@@ -82,19 +82,29 @@ export class Envelopes {
     return false;
   }
 
-  /** Returns the content of the last envelope in a JSON text; undefined where there is none, or it is another owner's. */
+  /**
+   * Returns the content of the last envelope in a JSON text that names an account, as all do that only one account can read; undefined
+   * where there is none, or it is another owner's.
+   */
   openLast(pieces: readonly Buffer[], owners?: readonly string[]): Opaque | undefined {
     if (!this.mayBeIn(pieces)) return undefined;
     const text = Buffer.concat(pieces);
-    const start = text.lastIndexOf(QUOTED_MARK);
-    const end = text.indexOf(QUOTE, start + 1);
-    if (start < 0 || end < 0 || end - start > MAX_ENVELOPE) return undefined;
-    try {
-      return this.open(JSON.parse(text.toString("latin1", start, end + 1)) as string, owners);
-    } catch {
-      // The request's decoder reports the error.
-      return undefined;
+    for (
+      let start = text.lastIndexOf(QUOTED_MARK);
+      start >= 0;
+      start = text.subarray(0, start).lastIndexOf(QUOTED_MARK)
+    ) {
+      const end = text.indexOf(QUOTE, start + 1);
+      if (end < 0 || end - start > MAX_ENVELOPE) return undefined;
+      try {
+        const opaque = this.open(JSON.parse(text.toString("latin1", start, end + 1)) as string, owners);
+        if (opaque.account !== undefined) return opaque;
+      } catch {
+        // The request's decoder reports the error.
+        return undefined;
+      }
     }
+    return undefined;
   }
 
   /** Reports whether a string looks like an envelope. */

@@ -49,6 +49,15 @@ t.test(
   },
 );
 
+t.test("the last account's state is found behind envelopes that name none, as those of citations", async (t) => {
+  const state = opaque("x", { account: "one", model: "m" });
+  const sealed = [opaque("y", { account: "two" }), state, opaque(""), opaque("z")].map((each) => envelopes.seal(each));
+  const last = (list: readonly string[]) => envelopes.openLast([Buffer.from(JSON.stringify(list))]);
+  t.same(last(sealed), state);
+  t.equal(last(sealed.slice(2)), undefined);
+  t.equal(last([...sealed, "gw1stateAAAA"]), undefined, "an invalid one ends the search");
+});
+
 t.test("an envelope is hardly longer than the base64 that it contains", async (t) => {
   t.ok(envelopes.seal(opaque(BASE64, { account: "one", model: "m" })).length < BASE64.length + 200);
 });
