@@ -207,11 +207,13 @@ export function parametersOf(
   { parameters, at }: Extract<Tool, { kind: "function" }>,
   context: EncodeContext,
 ): RawJson | undefined {
-  if (!parameters || !isOpenaiModel(context)) return parameters && objectParameters(parameters);
-  const refused = ROOT_ALTERNATIVES.filter((name) => Object.hasOwn(asObject(parameters.value) ?? {}, name));
-  if (refused.length > 0)
-    context.change(at, `not enforced, only described to the model: ${refused.join(", ")} at the root of its schema`);
-  return objectParameters(parameters, refused);
+  const own = parameters && objectParameters(parameters);
+  if (!own || !isOpenaiModel(context)) return own;
+  // Also those of an object to which the client's root only refers.
+  const refused = ROOT_ALTERNATIVES.filter((name) => Object.hasOwn(asObject(own.value) ?? {}, name));
+  if (refused.length === 0) return own;
+  context.change(at, `not enforced, only described to the model: ${refused.join(", ")} at the root of its schema`);
+  return objectParameters(own, refused);
 }
 
 /** Characters that the vendor accepts in a tool's name. [S] */

@@ -71,6 +71,14 @@ t.test(
     };
     t.same(parametersFor("gpt-5.5", schema), [JSON.stringify(described), ["tools.0"]]);
     t.same(parametersFor("deepseek-chat", schema), [JSON.stringify(schema), []], "others take them");
+    const named = { $ref: "#/$defs/A", $defs: { A: schema } };
+    const inlined = JSON.stringify({
+      type: "object",
+      properties: {},
+      $defs: { A: schema },
+      description: described.description,
+    });
+    t.same(parametersFor("gpt-5.5", named), [inlined, ["tools.0"]], "also where the root only refers to them");
     t.same(parametersFor("gpt-5.5", { type: "object" }), ['{"properties":{},"type":"object"}', []]);
     t.same(parametersFor("gpt-5.5"), [undefined, []]);
   },
