@@ -121,7 +121,8 @@ export class CallReader {
     const index = typeof entry["index"] === "number" ? entry["index"] : this.lastIndex + 1;
     this.lastIndex = Math.max(this.lastIndex, index);
     const extent = custom ? undefined : new ObjectText();
-    const repeats = !isComplete && !custom && id === "" && this.byIndex.get(index)?.name === (inner["name"] ?? "");
+    const before = isComplete || custom ? undefined : this.byIndex.get(index);
+    const repeats = before !== undefined && (id === "" || before.id === "") && before.name === (inner["name"] ?? "");
     const call: OpenCall = { block: undefined, id, name: "", custom, extent, repeats, state: undefined, pending: "" };
     this.byIndex.set(index, call);
     if (!this.byId.has(id)) this.byId.set(id, call);
@@ -159,7 +160,7 @@ export class CallReader {
     call.name ||= asText(inner["name"]) ?? "";
     const member = custom ? "input" : "arguments";
     const value = inner[member];
-    if (call.block === undefined && call.name !== "" && (value || !call.repeats)) this.open(call);
+    if (call.block === undefined && call.name !== "" && !(call.repeats && isBlank(value))) this.open(call);
     // Some vendors send an object instead of its text.
     const isJson = typeof value === "object" && value !== null;
     const text = isJson ? JSON.stringify(value) : value;
@@ -175,6 +176,8 @@ export class CallReader {
     } else this.completion.out.push({ type: "arguments", block: call.block, text });
   }
 }
+
+const isBlank = (value: unknown): boolean => !value || (typeof value === "string" && value.trim() === "");
 
 /** Reports whether a named entry with the index of a call is another one: some servers repeat a call's name with each piece. */
 function isAnotherCall(call: OpenCall, id: string, name: string): boolean {

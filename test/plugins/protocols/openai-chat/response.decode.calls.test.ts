@@ -105,6 +105,20 @@ t.test("at one index, a call with an id and one without are two calls, in either
   }
 });
 
+t.test("a last piece that repeats the name, blank or with an id that is late, is not another call", async (t) => {
+  const piece = (id: string, text: unknown) => [{ index: 0, id, function: { name: "one", arguments: text } }];
+  for (const [first, last] of [
+    [piece("a", '{"x":1}'), piece("", "\n")],
+    [piece("", '{"x":1}'), piece("a", "")],
+    [piece("", '{"x":1}'), piece("a", null)],
+  ] as const) {
+    const events = readCalls(first, last);
+    t.equal(only(events, "open").length, 1);
+    t.equal(argumentsOf(events, 0), '{"x":1}');
+  }
+  t.equal(only(readCalls(piece("a", ""), piece("b", "")), "open").length, 2, "with ids they are two");
+});
+
 t.test("a call without an id gets one from the translation", async (t) => {
   const events = read(
     chunk(
