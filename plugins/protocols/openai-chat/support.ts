@@ -130,13 +130,18 @@ export const support: SupportTable = {
 /** Returns a row of the family's with what only some servers of Chat do with it. */
 function chatRow(row: Setting): Setting {
   if (row.sampling) return { ...row, takenIf: takesSampling };
-  return row.feature === "penalties" ? { ...row, write: writePenalty } : row;
+  return row.feature === "penalties" ? { ...row, write: penaltyWriter(row.path) } : row;
 }
 
-function writePenalty(penalty: number, conversation: Conversation, context: EncodeContext): number | undefined {
-  if (takesPenalties(context)) return penalty;
-  if (penalty !== 0) context.drop(pathOfUse(conversation, "penalties"), "The model takes no penalties");
-  return undefined;
+/** Returns a function that encodes a penalty. @param path its member, whose first word the client's name of it has too */
+function penaltyWriter(path: string): NonNullable<Setting["write"]> {
+  const [word = ""] = path.split("_");
+  return (penalty: number, { uses }: Conversation, context: EncodeContext): number | undefined => {
+    if (takesPenalties(context)) return penalty;
+    const use = uses.find((each) => each.feature === "penalties" && each.path.includes(word));
+    if (penalty !== 0) context.drop(use?.path ?? "penalties", "The model takes no penalties");
+    return undefined;
+  };
 }
 
 /** The settings of a Chat request. */

@@ -73,6 +73,12 @@ t.test(
     const dropped = ["penalties", "penalties"];
     for (const model of ["grok-4.6", "grok-4-0709", "grok-code-fast-1"])
       t.same(sampling(xai, model), { sent: [0.7, 0.9, undefined, undefined], dropped }, model);
+    const uses: Conversation["uses"] = ["presencePenalty", "frequencyPenalty"].map((path) => ({
+      feature: "penalties",
+      path,
+    }));
+    const named = sampling(xai, "grok-4.6", { ...SAMPLING, uses }).dropped;
+    t.same(named, ["frequencyPenalty", "presencePenalty"], "each by the client's name");
     const none = { frequencyPenalty: 0, presencePenalty: 0 };
     t.same(sampling(xai, "grok-4.6", none), { sent: NOTHING, dropped: [] }, "those of 0 too, which change nothing");
     t.same(sampling("https://api.openai.com/v1", "gpt-4o", none).sent, [undefined, undefined, 0, 0]);
