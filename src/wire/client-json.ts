@@ -1,5 +1,4 @@
-import { parseNames } from "./exact.ts";
-import { hasEscapedName } from "./paths.ts";
+import { withPlainNames } from "./paths.ts";
 
 /**
  * Parses JSON that a client may have written to mislead. `JSON.parse` of V8 takes a name with an escape for another one that it has
@@ -8,7 +7,5 @@ import { hasEscapedName } from "./paths.ts";
  * @param mayEscapeNames whether a name may have such an escape; undefined: not known
  * @throws SyntaxError
  */
-export function parseClientJson(json: Buffer, mayEscapeNames = hasEscapedName(json)): unknown {
-  const text = json.toString();
-  return mayEscapeNames ? parseNames(text) : JSON.parse(text);
-}
+export const parseClientJson = (json: Buffer, mayEscapeNames = true): unknown =>
+  JSON.parse((mayEscapeNames ? withPlainNames(json) : json).toString());

@@ -58,11 +58,6 @@ function isUnescaped(text: string, from: number, to: number): boolean {
   return true;
 }
 
-/** Parses JSON text as `JSON.parse` does, but always reads names as they are written; takes several times as long. */
-export function parseNames(text: string): unknown {
-  return new ExactReader(text, NONE, false).readDocument();
-}
-
 class ExactReader {
   private offset = 0;
   private depth = 0;
@@ -70,7 +65,6 @@ class ExactReader {
   constructor(
     private readonly text: string,
     private readonly raw: ReadonlySet<string>,
-    private readonly keepsNumbers = true,
   ) {}
 
   readDocument(): unknown {
@@ -199,7 +193,7 @@ class ExactReader {
     const source = NUMBER.exec(this.text)?.[0] ?? this.fail();
     this.offset += source.length;
     const value = Number(source);
-    return !this.keepsNumbers || fitsDouble(value, source) ? value : new RawJson(source);
+    return fitsDouble(value, source) ? value : new RawJson(source);
   }
 
   private word<T>(literal: string, value: T): T {

@@ -85,16 +85,28 @@ export function countMembers(text: Buffer): number {
 const ESCAPE = Buffer.from("\\u");
 
 /**
- * Reports whether the name of a member has a `\u` in it, in a JSON text.
- * @param text valid JSON
+ * Returns the same JSON with names that have no `\u`, except for control characters and lone surrogates, which have no other form.
+ * A text that is no valid JSON stays none.
+ * @throws SyntaxError for a name that is not valid
  */
-export function hasEscapedName(text: Buffer): boolean {
-  for (let at = text.indexOf(ESCAPE); at >= 0; at = text.indexOf(ESCAPE, at)) {
-    // From behind the `u` on: the string ends there as it would from its beginning.
-    at = skipString(text, at + 1);
-    if (text[skipSpace(text, at)] === COLON) return true;
+export function withPlainNames(text: Buffer): Buffer {
+  const pieces: Buffer[] = [];
+  let copied = 0;
+  let nextEscape = text.indexOf(ESCAPE);
+  for (let at = text.indexOf(QUOTE); at >= 0 && nextEscape >= 0; ) {
+    const end = skipString(text, at);
+    if (nextEscape < at) nextEscape = text.indexOf(ESCAPE, at);
+    if (nextEscape >= 0 && nextEscape < end) {
+      if (text[skipSpace(text, end)] === COLON) {
+        const name: unknown = JSON.parse(text.toString("utf8", at, end));
+        pieces.push(text.subarray(copied, at), Buffer.from(JSON.stringify(name)));
+        copied = end;
+      }
+      nextEscape = text.indexOf(ESCAPE, end);
+    }
+    at = text.indexOf(QUOTE, end);
   }
-  return false;
+  return pieces.length === 0 ? text : Buffer.concat([...pieces, text.subarray(copied)]);
 }
 
 /** One node in the tree of searched paths. */

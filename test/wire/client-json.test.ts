@@ -28,3 +28,25 @@ t.test("all else is as JSON.parse reads it, and numbers are doubles", async (t) 
   for (const text of ['{"\\u0061":1', '{"\\u0061":01}', '{"\\u0061":1}}', '{"\\u006":1}', '{"\\u0061"'])
     t.throws(() => parse(text), SyntaxError, text);
 });
+
+t.test("names are read whichever of their characters are escaped", async (t) => {
+  const letters = ["a", "_", '"', "\\", "/", "é", "\u0001", "\ud83d\ude00", "\ud800", "u0061", " "];
+  const escaped = (name: string, bits: number) =>
+    `"${[...name]
+      .map((letter, i) =>
+        (bits >> i) & 1
+          ? Array.from(
+              { length: letter.length },
+              (_, at) => `\\u${letter.charCodeAt(at).toString(16).padStart(4, "0")}`,
+            ).join("")
+          : JSON.stringify(letter).slice(1, -1),
+      )
+      .join("")}"`;
+  for (let seed = 0; seed < 2000; seed++) {
+    const name = (n: number) =>
+      Array.from({ length: (n % 4) + 1 }, (_, i) => letters[(n * 7 + i * (n % 5)) % letters.length]).join("");
+    const [one, two] = [name(seed), `${name(seed * 3 + 1)}2`];
+    const text = `{${escaped(one, seed)}: {${escaped(two, seed >> 2)}:${escaped(two, seed)}}, "x":[${escaped(one, seed)}]}`;
+    t.strictSame(parse(text), { [one]: { [two]: two }, x: [one] }, text);
+  }
+});
