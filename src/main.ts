@@ -5,7 +5,6 @@ import { argumentErrorText, BUNDLED_CONFIG, COMMAND, type ConfigLocation, type T
 import { VERBS } from "./cli/verbs.ts";
 import { reportForeignExit } from "./crash.ts";
 import { formatError, printError, UsageError } from "./text/format-error.ts";
-import { shareLessMemory } from "./wire/own-memory.ts";
 
 const EXIT_CODES = "Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.";
 
@@ -149,8 +148,6 @@ async function main(argv: readonly string[]): Promise<number> {
   if (name !== "run") await outputWritten();
   return process.exit(code);
 }
-
-shareLessMemory();
 
 try {
   process.exitCode = await main(process.argv.slice(2));

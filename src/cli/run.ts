@@ -26,6 +26,7 @@ import { connectStores, runWithStores } from "../store/open.ts";
 import { loadOrCreateSecret } from "../store/secret.ts";
 import { printError } from "../text/format-error.ts";
 import { WarmUp } from "../warm-up.ts";
+import { shareLessMemory } from "../wire/own-memory.ts";
 import { Primary } from "../workers/primary.ts";
 import { cliAuthor, watchAuthor } from "./author.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
@@ -48,6 +49,7 @@ export async function runGateway(
 ): Promise<number> {
   const off = { type: "boolean", default: false } as const;
   const { values: options } = parseVerbArguments(args, { watch: off, json: off });
+  shareLessMemory();
   // A closed output pipe is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   ignoreDebugSignal();
