@@ -49,17 +49,20 @@ const SIGNATURE_PER_TOKEN = 4.2;
  * counted, as their own events do not tell.
  */
 export const hiddenReasoning: NonNullable<Protocol["hiddenReasoning"]> = () => {
-  let isShown = false;
-  return function* (json) {
-    const body = asObject(json) ?? {};
-    for (const block of [body["content_block"], body["delta"], ...asList(body["content"])].map(asObject)) {
-      isShown ||= Boolean(asText(block?.["thinking"]));
-      const redacted = block?.["type"] === "redacted_thinking" ? asText(block["data"]) : undefined;
-      const state = redacted ?? (isShown ? "" : (asText(block?.["signature"]) ?? ""));
-      if (state.length > SIGNATURE_BASE) yield ["omitted", (state.length - SIGNATURE_BASE) / SIGNATURE_PER_TOKEN];
-    }
-  };
+  const response = { showsThinking: false };
+  return (json) => hiddenThinking(json, response);
 };
+
+function* hiddenThinking(json: unknown, response: { showsThinking: boolean }) {
+  const body = asObject(json) ?? {};
+  for (const block of [body["content_block"], body["delta"], ...asList(body["content"])].map(asObject)) {
+    response.showsThinking ||= Boolean(asText(block?.["thinking"]));
+    const redacted = block?.["type"] === "redacted_thinking" ? asText(block["data"]) : undefined;
+    const state = redacted ?? (response.showsThinking ? "" : (asText(block?.["signature"]) ?? ""));
+    if (state.length > SIGNATURE_BASE)
+      yield ["omitted", (state.length - SIGNATURE_BASE) / SIGNATURE_PER_TOKEN] as const;
+  }
+}
 
 /**
  * Decodes usage from `message_start`, `message_delta` or a complete message. The delta's numbers are totals, not increments, and
