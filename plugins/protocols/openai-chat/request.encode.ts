@@ -11,7 +11,6 @@ import {
   type Opaque,
   type Part,
   parseExact,
-  pathOfUse,
   type Reasoning,
   Steps,
   type Text,
@@ -32,7 +31,9 @@ import {
   joinAssistantTexts,
   parametersOf,
   strictOf,
+  takesOnlyAuto,
   textOfFile,
+  withOnlyAllowed,
 } from "../openai/request.encode.ts";
 import { NO_CACHE_MARKS } from "../openai/support.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
@@ -396,26 +397,11 @@ function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): 
 
 /**
  * Returns a conversation with only the allowed tools, where the vendor is not known to have a choice of some: only OpenAI has. So is a
- * tool that is required by name, where the vendor refuses that.
+ * tool that is required by name, where the vendor refuses that, and none where it has no such choice.
  */
 function withAllowedTools(conversation: Conversation, context: EncodeContext): Conversation {
-  const { tools } = conversation;
-  const toolChoice = allowedChoice(conversation, context);
-  if (!toolChoice) return conversation;
-  const names = new Set(toolChoice.names);
-  const allowed = tools.filter((tool) =>
-    tool.kind === "web_search" ? maySearch(conversation, tool) : names.has(tool.name),
-  );
-  // No tool may be called: those of the history stay known to the model.
-  if (!allowed.some(({ kind }) => kind !== "web_search")) return conversation;
-  const feature = conversation.toolChoice?.mode === "allowed" ? "tool_choice_allowed" : "tool_choice";
-  context.change(pathOfUse(conversation, feature), "only the allowed tools are sent");
-  for (const { at } of new Set(tools).difference(new Set(allowed))) context.change(at, "not among the allowed tools");
-  return {
-    ...conversation,
-    tools: allowed,
-    toolChoice: toolChoice.required ? { mode: "required" } : { mode: "auto" },
-  };
+  const choice = allowedChoice(conversation, context);
+  return choice ? withOnlyAllowed(conversation, choice, context) : conversation;
 }
 
 /** Returns the choice by which tools are left out. */
@@ -424,6 +410,7 @@ function allowedChoice(
   context: EncodeContext,
 ): (ToolChoice & { mode: "allowed" }) | undefined {
   if (choice?.mode === "allowed") return isOpenaiModel(context) ? undefined : choice;
+  if (choice?.mode === "none" && takesOnlyAuto(context)) return { mode: "allowed", names: [], required: false };
   if (choice?.mode !== "named" || choice.server || canRequireByName(context)) return undefined;
   return { mode: "allowed", names: [choice.name], required: true };
 }

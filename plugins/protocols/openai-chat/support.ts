@@ -69,7 +69,7 @@ export const support: SupportTable = {
   ],
   tool_choice_allowed: [
     "mapped",
-    "for OpenAI's models, without the vendor's own tools, declared; for others only the allowed tools are sent",
+    "for OpenAI's models, without the vendor's own tools, declared; for others only the allowed tools are sent, and at Z.ai and Meta none where the choice is none",
   ],
   parallel_off: "mapped",
   assistant_media: [

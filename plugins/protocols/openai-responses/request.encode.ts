@@ -37,7 +37,9 @@ import {
   reasoningPath,
   strictOf,
   takesMarks,
+  takesOnlyAuto,
   textOfFile,
+  withOnlyAllowed,
 } from "../openai/request.encode.ts";
 import { audioFormat, defaultFilename, formatDataUrl, isHttpUrl, isImageDetail, parseDataUrl } from "../openai/wire.ts";
 import { imageTool, RESPONSES_TOOL_CHOICE } from "./support.choice.ts";
@@ -57,8 +59,9 @@ const COUNT_MEMBERS = new Set([
 ]);
 
 /** Encodes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
-export function* encodeRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
-  checkPrefill(conversation, context);
+export function* encodeRequest(asked: Conversation, context: EncodeContext): Steps<EncodedRequest> {
+  checkPrefill(asked, context);
+  const conversation = withPossibleChoice(asked, context);
   if ((conversation.choices ?? 1) > 1)
     context.refuse(pathOfUse(conversation, "choices"), "there is one answer to a request");
   const withImageTool = { ...conversation, ...imageTool.write(conversation, context) };
@@ -77,6 +80,13 @@ export function* encodeRequest(conversation: Conversation, context: EncodeContex
   if (conversation.task === "generate") return { operation: RESPONSE, body: yield* Steps.writingJson(body) };
   const counted = Object.entries(body).filter(([name]) => COUNT_MEMBERS.has(name));
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
+}
+
+/** Returns a conversation with a choice that the vendor has: some have none but the model's. */
+function withPossibleChoice(conversation: Conversation, context: EncodeContext): Conversation {
+  const { toolChoice: choice } = conversation;
+  if (!takesOnlyAuto(context) || (choice?.mode !== "none" && choice?.mode !== "allowed")) return conversation;
+  return withOnlyAllowed(conversation, { required: false, names: [], ...choice }, context);
 }
 
 /** Returns the conversation without thinking settings, where the model does not think, or without those that it does not take. */

@@ -68,8 +68,11 @@ export const support: SupportTable = {
   web_search: ["mapped", "without excluded domains and without a limit of searches"],
   tools_server: "dropped",
   tools_server_needed: "refused",
-  tool_choice: ["mapped", "a required tool call is left to the model at Meta, declared"],
-  tool_choice_allowed: "mapped",
+  tool_choice: [
+    "mapped",
+    "a required tool call is left to the model at Meta, and no tools are sent where the choice is none, declared",
+  ],
+  tool_choice_allowed: ["mapped", "at Meta only the allowed tools are sent, declared"],
   parallel_off: "mapped",
   assistant_media: [
     "mapped",

@@ -8,6 +8,7 @@ import {
   type EncodeContext,
   type JsonObject,
   type Media,
+  maySearch,
   objectParameters,
   pathOfUse,
   type RawJson,
@@ -15,6 +16,7 @@ import {
   type Refusal,
   type Text,
   type Tool,
+  type ToolChoice,
 } from "model-gateway/protocol";
 import { canEnforceSchema } from "./schema.ts";
 
@@ -117,23 +119,60 @@ export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel):
 export const reasonsByDefault = (target: TargetModel): boolean =>
   REASONS_BY_DEFAULT.test(target.model) && mayReason(target);
 
-/** Servers, and their models, that refuse to require a tool call: "Tool choice must be auto", or because the models always think. [D] */
-const WITHOUT_REQUIRED: readonly (readonly [host: RegExp, model: RegExp])[] = [
+/** Servers, and their models. */
+type ServedModels = readonly (readonly [host: RegExp, model: RegExp])[];
+
+/** Those that refuse every choice of tools but one: "Tool choice must be auto". [D] */
+const AUTO_ONLY: ServedModels = [
   [/^(?:api\.z\.ai|open\.bigmodel\.cn)$/, /^glm-/],
   [/^api\.meta\.ai$/, /^muse-/],
+];
+
+/** Those that refuse to require a tool call, the latter because the models always think. [D] */
+const WITHOUT_REQUIRED: ServedModels = [
+  ...AUTO_ONLY,
   [/(?:^|\.)(?:moonshot\.(?:ai|cn)|kimi\.com)$/, /^kimi-k2(?:\.7|-thinking)/],
   [/\.aliyuncs\.com$/, /^qwen3\.(?:[89]|\d\d)-max/],
 ];
 
+const isAmong = (models: ServedModels, { model, url }: Pick<TargetModel, "model" | "url">): boolean =>
+  models.some(([host, name]) => name.test(model) && host.test(url?.hostname ?? ""));
+
 /** Reports whether a tool call can be required. */
-export const canRequireCall = ({ model, url }: Pick<TargetModel, "model" | "url">): boolean =>
-  !WITHOUT_REQUIRED.some(([host, name]) => name.test(model) && host.test(url?.hostname ?? ""));
+export const canRequireCall = (target: Pick<TargetModel, "model" | "url">): boolean =>
+  !isAmong(WITHOUT_REQUIRED, target);
+
+/** Reports whether the choice can only be the model's: that of no tool, or of some, is made by leaving out the others. */
+export const takesOnlyAuto = (target: Pick<TargetModel, "model" | "url">): boolean => isAmong(AUTO_ONLY, target);
 
 /** Declares that a required call is left to the model, and returns that choice. */
 export function requiredCallAsAuto(conversation: Conversation, context: EncodeContext): "auto" {
   const path = pathOfUse(conversation, "tool_choice", pathOfUse(conversation, "tool_choice_allowed"));
   context.change(path, "a call cannot be required: the model decides whether to make one");
   return "auto";
+}
+
+/** Returns a conversation with only the tools that a choice allows, which is declared. */
+export function withOnlyAllowed(
+  conversation: Conversation,
+  choice: Pick<ToolChoice & { mode: "allowed" }, "names" | "required">,
+  context: EncodeContext,
+): Conversation {
+  const { tools, toolChoice, ...others } = conversation;
+  const names = new Set(choice.names);
+  const allowed = tools.filter((tool) =>
+    tool.kind === "web_search" ? maySearch(conversation, tool) : names.has(tool.name),
+  );
+  const path = pathOfUse(conversation, toolChoice?.mode === "allowed" ? "tool_choice_allowed" : "tool_choice");
+  if (!allowed.some(({ kind }) => kind !== "web_search")) {
+    // No tool may be called: those of the history stay known to the model, where the vendor has such a choice.
+    if (!takesOnlyAuto(context)) return conversation;
+    context.change(path, "no tools are sent: the vendor has no choice of none");
+    return { ...others, tools: allowed };
+  }
+  context.change(path, "only the allowed tools are sent");
+  for (const { at } of new Set(tools).difference(new Set(allowed))) context.change(at, "not among the allowed tools");
+  return { ...others, tools: allowed, toolChoice: choice.required ? { mode: "required" } : { mode: "auto" } };
 }
 
 /** Models whose vendor takes marks for its cache, whoever serves them: "Only supported by OpenAI GPT-5.6 and newer". [D] */

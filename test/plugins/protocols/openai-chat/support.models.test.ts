@@ -101,8 +101,8 @@ t.test("the model decides about a call where the vendor refuses to require one, 
     const uses: Conversation["uses"] = [{ feature: "tool_choice", path: "choice" }];
     const asked = { protocol: "another", task: "generate", stream: false, turns: [], tools, uses, toolChoice } as const;
     const { body } = runAtOnce(request.encode({ ...asked, turns: [] }, to));
-    const written = JSON.parse(body) as { tools: { function: { name: string } }[]; tool_choice: unknown };
-    return [written.tool_choice, written.tools.map((tool) => tool.function.name).join(), to.losses.changed.join()];
+    const written = JSON.parse(body) as { tools?: { function: { name: string } }[]; tool_choice: unknown };
+    return [written.tool_choice, written.tools?.map((tool) => tool.function.name).join(), to.losses.changed.join()];
   };
   const required: ToolChoice = { mode: "required" };
   const named: ToolChoice = { mode: "named", name: "f" };
@@ -115,6 +115,10 @@ t.test("the model decides about a call where the vendor refuses to require one, 
     t.same(sent(url, model, required), ["auto", "f,g", "choice"], model);
     t.same(sent(url, model, named), ["auto", "f", "choice,g,choice"], model);
     t.same(sent(url, model, { mode: "auto" }), ["auto", "f,g", ""], model);
+    const none = /^(glm|muse)/.test(model) ? [undefined, undefined, "choice"] : ["none", "f,g", ""];
+    t.same(sent(url, model, { mode: "none" }), none, `${model}: no tools, where it has no choice of none`);
+    const nobody = sent(url, model, { mode: "allowed", names: ["h"], required: true });
+    t.same(nobody.slice(0, 2), none.slice(0, 2), model);
   }
   const moonshot = "https://api.moonshot.ai/v1";
   t.same(sent(moonshot, "kimi-k3", required), ["required", "f,g", ""]);

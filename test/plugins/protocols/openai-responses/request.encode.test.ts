@@ -314,14 +314,20 @@ t.test("a required call is left to the model where its server refuses one, which
   const choice = (toolChoice: ToolChoice, url: string, model: string) => {
     const asked = plain({ tools: [{ kind: "function", name: "f", at: "f" }], toolChoice, uses });
     const { body, losses } = written(asked, {}, model, new URL(url));
-    return [body["tool_choice"], losses.notices.join()];
+    return [body["tool_choice"], losses.notices.join(), (body["tools"] as unknown[] | undefined)?.length];
   };
   const [required, named]: ToolChoice[] = [{ mode: "required" }, { mode: "named", name: "f" }];
   const meta = ["https://api.meta.ai/v1", "muse-spark-1.3"] as const;
   for (const asked of [required, named] as ToolChoice[])
-    t.match(choice(asked, ...meta), ["auto", /^choice: a call cannot be required/]);
-  t.same(choice({ mode: "auto" }, ...meta), ["auto", ""]);
-  t.same(choice(required as ToolChoice, "https://api.openai.com/v1", "gpt-5.6"), ["required", ""]);
+    t.match(choice(asked, ...meta), ["auto", /^choice: a call cannot be required/, 1]);
+  t.same(choice({ mode: "auto" }, ...meta), ["auto", "", 1]);
+  const none: ToolChoice = { mode: "none" };
+  t.match(choice(none, ...meta), [undefined, /^choice: no tools are sent/, undefined], "it has no choice of none");
+  const allowed = choice({ mode: "allowed", names: ["f"], required: true }, ...meta);
+  t.match(allowed, ["auto", /^tool_choice_allowed: only the allowed tools are sent/, 1]);
+  const openai = ["https://api.openai.com/v1", "gpt-5.6"] as const;
+  t.same(choice(none, ...openai), ["none", "", 1]);
+  t.same(choice(required as ToolChoice, ...openai), ["required", "", 1]);
 });
 
 t.test("a request of this protocol has the same content when it is encoded again", async (t) => {
