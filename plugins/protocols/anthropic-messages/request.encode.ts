@@ -69,6 +69,7 @@ export function* encodeRequest(asked: Conversation, context: EncodeContext): Ste
     ...prompt,
   };
   marks.limit();
+  marks.order(asObject(body["cache_control"]));
   if (!countsTokens) {
     Object.assign(body, writeSettings(answerSettings, conversation, context));
     body["max_tokens"] = maxTokens;
@@ -176,6 +177,23 @@ class CacheMarks {
     for (const { block, at } of surplus) {
       delete block["cache_control"];
       this.context.drop(at, `This model takes ${MAX_CACHE_MARKS} cache marks; the later ones are kept`);
+    }
+  }
+
+  /**
+   * Makes no mark shorter than one behind it, which the vendor refuses: "a ttl='1h' cache_control block must not come after a ttl='5m'
+   * cache_control block". [D] @param whole the mark on the whole prompt
+   */
+  order(whole: JsonObject | undefined): void {
+    const marks = this.marked.flatMap(({ block, at }) => {
+      const control = asObject(block["cache_control"]);
+      return control ? [{ control, at }] : [];
+    });
+    const last = whole?.["ttl"] === "1h" ? marks.length : marks.findLastIndex(({ control }) => control["ttl"] === "1h");
+    for (const { control, at } of marks.slice(0, Math.max(0, last))) {
+      if (control["ttl"] === "1h") continue;
+      control["ttl"] = "1h";
+      this.context.change(at, "its cache mark lasts an hour, as one behind it");
     }
   }
 }

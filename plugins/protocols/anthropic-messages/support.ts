@@ -87,7 +87,10 @@ export const support: SupportTable = {
   logprobs: "refused",
   seed: "dropped",
   verbosity: "dropped",
-  cache_mark: ["mapped", "30 minutes and 12 hours become an hour; the last four marks count"],
+  cache_mark: [
+    "mapped",
+    "30 minutes and 12 hours become an hour, as do those in front of an hour; the last four marks count",
+  ],
   cache_key: "dropped",
   cache_retention: "dropped",
   cache_handle: "refused",

@@ -430,8 +430,13 @@ t.test("cache marks stay on their blocks, as far as the vendor accepts them", as
   ]);
   const { body, dropped, changed } = write(asked);
   t.same(body["system"], [{ type: "text", text: "0" }]);
-  t.match(body["messages"], [{ content: [{}, {}, { cache_control: { type: "ephemeral", ttl: "1h" } }, {}] }]);
-  t.same([dropped, changed], [["p0.mark"], ["p3: its cache mark lasts an hour"]]);
+  const [hour, minutes] = ["1h", "5m"].map((ttl) => ({ cache_control: { type: "ephemeral", ttl } }));
+  t.match(body["messages"], [{ content: [hour, hour, hour, minutes] }], "none is shorter than one behind it");
+  const longer = ["p1", "p2"].map((p) => `${p}.mark: its cache mark lasts an hour, as one behind it`);
+  t.same([dropped, changed], [["p0.mark"], ["p3: its cache mark lasts an hour", ...longer]]);
+  const unset: Part = { kind: "text", text: "0", at: "p0", cache: {} };
+  const whole = write({ ...conversation([["user", unset, marked(1, "5m")]]), cache: { ttl: "30m" } }).body;
+  t.match(whole, { messages: [{ content: [hour, hour] }], ...hour });
 });
 
 t.test("a mark within a result is on the result, where it counts", async (t) => {
