@@ -33,6 +33,7 @@ import {
   isToolSent,
   toolConfig,
   withChosenSearch,
+  withPossibleFormat,
 } from "./support.choice.ts";
 import { GEMINI_SETTINGS } from "./support.ts";
 import {
@@ -63,7 +64,7 @@ interface RequestScope {
  * @throws GatewayError for what the format cannot express, naming the client's field
  */
 export function* encodeRequest(asked: Conversation, context: EncodeContext): Steps<EncodedRequest> {
-  const conversation = withChosenSearch(asked, context);
+  const conversation = withPossibleFormat(withChosenSearch(asked, context), context);
   const calls = callsById(conversation);
   const unsigned = new Set([...unsignedCalls(conversation, context), ...unsignedMedia(conversation, context)]);
   const scope: RequestScope = { conversation, context, calls, unsigned, attached: 0 };
@@ -168,6 +169,8 @@ function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unkn
     splitResults(turn, scope),
   );
   const contents: unknown[] = [];
+  const [first] = joinedTurns;
+  if (first?.role === "assistant" && first.parts.some(({ kind }) => kind === "tool_call")) contents.push(EMPTY_CONTENT);
   for (const [n, { role, parts }] of joinedTurns.entries()) {
     if (Steps.endsStep(n)) yield;
     contents.push({ role: role === "assistant" ? "model" : "user", parts: writeParts(parts, scope) });
@@ -175,11 +178,14 @@ function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unkn
   return contents;
 }
 
-/** Returns an empty user text, because the vendor requires at least one content [F]; refuses if there is no user turn. */
+/** What the vendor requires where a request has no content [F], and in front of a call: clients shorten histories up to one. [D] */
+const EMPTY_CONTENT: JsonObject = { role: "user", parts: [{ text: "" }] };
+
+/** Returns the only content of an empty request. @throws GatewayError if it has no user turn */
 function emptyContent({ conversation: { turns, turnsAt = "messages" }, context }: RequestScope): JsonObject {
   if (!turns.some(({ role }) => role === "user"))
     context.refuse(turns[0]?.at ?? turnsAt, "a user turn is required besides the system message");
-  return { role: "user", parts: [{ text: "" }] };
+  return EMPTY_CONTENT;
 }
 
 /** Converts a system turn between other turns: the vendor accepts it only as text of the user. */

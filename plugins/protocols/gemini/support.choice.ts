@@ -76,6 +76,25 @@ export function withChosenSearch(conversation: Conversation, context: EncodeCont
   return { ...conversation, tools: searches };
 }
 
+/**
+ * Returns a conversation whose format the model takes: those before Gemini 3 refuse JSON beside functions ("Function calling with a
+ * response mime type: 'application/json' is unsupported" [D]), which are left out where none may be called.
+ * @throws GatewayError where one may be called
+ */
+export function withPossibleFormat(conversation: Conversation, context: EncodeContext): Conversation {
+  const { format, task, tools, toolChoice, ...others } = conversation;
+  const asksForJson = task === "generate" && format !== undefined && format.kind !== "text";
+  if (!asksForJson || !isBeforeGemini3(context) || !tools.some(isClientTool)) return conversation;
+  if (toolChoice?.mode !== "none")
+    return context.refuse(
+      pathOfUse(conversation, "json_schema", pathOfUse(conversation, "json_object")),
+      "the model answers in JSON only where it has no functions to call",
+      "Leave out the functions, make the answer a function of its own, or choose Gemini 3 or later.",
+    );
+  context.change(pathOfUse(conversation, "tool_choice"), "no functions are sent: the model refuses them beside JSON");
+  return { ...others, format, task, tools: tools.filter((tool) => !isClientTool(tool)) };
+}
+
 /** Reports whether a tool is sent. The choice covers functions only, so web search is left out where it may not be used. */
 export const isToolSent = (tool: Tool, scope: ChoiceScope): boolean =>
   tool.kind !== "web_search" || (maySearch(scope.conversation, tool) && !isSearchRefused(scope));

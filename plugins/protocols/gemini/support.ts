@@ -71,8 +71,11 @@ export const support: SupportTable = {
   citations: "dropped",
   foreign_block: "dropped",
   foreign_media: "refused",
-  json_object: "mapped",
-  json_schema: ["mapped", "unchanged, in `responseJsonSchema`; its description is left out, declared"],
+  json_object: ["mapped", "refused beside functions for models before Gemini 3, unless none may be called"],
+  json_schema: [
+    "mapped",
+    "unchanged, in `responseJsonSchema`; its description is left out, declared; refused beside functions for models before Gemini 3, unless none may be called",
+  ],
   json_schema_strict: ["mapped", "schemas always hold"],
   stop: ["mapped", "at most 5, more are refused"],
   max_tokens: "mapped",

@@ -70,6 +70,38 @@ t.test("turns alternate, and empty ones are left out", async (t) => {
   ]);
 });
 
+t.test(
+  "a conversation that begins with a call begins with an empty user turn, without which it is refused",
+  async (t) => {
+    const turns = [assistant(text("So:"), call("a", "f")), user(result("a", "ok")), assistant(text("Done."))];
+    t.match(written({ turns }).body.contents.slice(0, 2), [{ role: "user", parts: [{ text: "" }] }, { role: "model" }]);
+    t.equal(written({ turns: [user(text("Hi")), ...turns] }).body.contents.length, 4);
+    t.match(written({ turns: [assistant(text("Hello")), user(text("Hi"))] }).body.contents, [{ role: "model" }, {}]);
+  },
+);
+
+t.test(
+  "models before Gemini 3 get no functions beside JSON: they are refused, or left out if none may be called",
+  async (t) => {
+    const tools: Tool[] = [{ kind: "function", name: "f", at: "tools.0" }];
+    const asked = { tools, uses: [{ feature: "json_schema", path: "format" }] } as const;
+    for (const format of [{ kind: "json" }, { kind: "schema", schema: new RawJson("{}") }] as const) {
+      const to = (model: string, more: Partial<Conversation> = {}) =>
+        written({ ...asked, uses: [...asked.uses], format, ...more }, {}, model);
+      t.match(
+        refusal(() => to("gemini-2.5-flash")),
+        { message: /^format: the model answers in JSON only/ },
+      );
+      const none = to("gemini-2.5-flash", { toolChoice: { mode: "none" } });
+      t.match(none, { body: { tools: undefined, toolConfig: undefined }, changed: [/no functions are sent/] });
+      t.equal(none.body.generationConfig?.["responseMimeType"], "application/json");
+      t.match(to("gemini-3-flash").body, { tools: [{}], generationConfig: { responseMimeType: "application/json" } });
+      t.match(to("gemini-2.5-flash", { tools: [] }).body.generationConfig, { responseMimeType: "application/json" });
+      t.match(to("gemini-2.5-flash", { task: "count" }).body, { generateContentRequest: { tools: [{}] } });
+    }
+  },
+);
+
 t.test("an empty user turn is a request, an empty conversation is not", async (t) => {
   t.same(written({ turns: [user(text(""))] }).body.contents, [{ role: "user", parts: [{ text: "" }] }]);
   t.match(
