@@ -34,6 +34,9 @@ function objectRoot(parameters: RawJson, refused: readonly string[]): RawJson {
   const described = refused.filter((name) => Object.hasOwn(root, name));
   if (described.length > 0) return objectRoot(describeMembers(parameters, described), []);
   const { type, properties = null } = root;
+  // Arguments are never null, and vendors take no list of types here: "got 'type: ["object", "null"]'".
+  if (type === null || (Array.isArray(type) && type.includes("object")))
+    return objectRoot(new RawJson(writeJson({ ...(parseExact(parameters.text) as JsonObject), type: "object" })), []);
   const isObject = type === undefined || type === "object";
   const lacksProperties = properties === null && isObject && !OTHER_ROOTS.some((name) => name in root);
   const exact = () => parseExact(parameters.text) as JsonObject;

@@ -41,6 +41,13 @@ t.test("members that a vendor refuses at the root are described", async (t) => {
 t.test("a missing type is added", async (t) => {
   t.equal(rewritten('{ "properties": {} }'), '{"type":"object", "properties": {} }');
   t.equal(rewritten("{}"), '{"type":"object","properties":{}}');
+  t.equal(
+    rewritten('{"x":1.5,"type":["object","null"]}'),
+    '{"properties":{},"x":1.5,"type":"object"}',
+    "one of several",
+  );
+  t.equal(rewritten('{"type":null,"properties":{}}'), '{"type":"object","properties":{}}');
+  t.equal(rewritten('{"type":["string","null"]}'), '{"type":["string","null"]}');
 });
 
 t.test("an object that the root refers to is moved to the root", async (t) => {
