@@ -424,9 +424,19 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
     if (tool.kind !== "web_search") tools.push(toolOf(tool, conversation, context));
     else if (keepsSearch(tool, conversation, context)) members["web_search_options"] = webSearchOf(tool, context);
   }
+  const surplus = conversation.tools.filter(({ kind }) => kind !== "web_search")[MAX_TOOLS];
+  if (surplus && isOpenaiModel(context))
+    context.refuse(
+      surplus.at,
+      `the model takes at most ${MAX_TOOLS} tools, and there are ${tools.length}`,
+      "Offer fewer tools, or choose a model of another vendor.",
+    );
   if (tools.length > 0) members["tools"] = tools;
   return members;
 }
+
+/** Maximum number of tools of OpenAI's models: "Invalid 'tools': array too long. Expected an array with maximum length 128". [S, D] */
+const MAX_TOOLS = 128;
 
 /**
  * Reports whether web search is sent: only to models that take it, and where it is allowed, because `tool_choice` does not apply to

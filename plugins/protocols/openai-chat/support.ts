@@ -49,7 +49,7 @@ export const support: SupportTable = {
   image_out: ["mapped", "as `modalities` and `image_config`; the vendor checks them"],
   tools: [
     "mapped",
-    "for OpenAI's models alternatives at the root of a schema (`oneOf`, `anyOf`, `allOf`, `enum`, `const`, `not`) are described to the model, declared",
+    "for OpenAI's models alternatives at the root of a schema (`oneOf`, `anyOf`, `allOf`, `enum`, `const`, `not`) are described to the model, declared, and more than 128 tools are refused",
   ],
   tools_strict: ["mapped", "left out for a schema of another vendor's client that cannot be enforced, declared"],
   tools_custom: [
