@@ -184,6 +184,7 @@ export class Upstreams {
     attempt.queuedAt = queuedAt;
     exchange.attempts.push(attempt);
     let hasStarted = false;
+    let upstream: UpstreamResponse | undefined;
     try {
       await chain.send(exchange, attempt);
       const admission = this.options.objects?.admitTranslated(exchange, attempt);
@@ -203,7 +204,7 @@ export class Upstreams {
         if (isNewConnection) attempt.connectedAt = exchange.elapsed;
         this.persist();
       };
-      const upstream = await this.proxy.send(
+      upstream = await this.proxy.send(
         outgoingRequest(exchange, attempt, {
           onEnd: createEndListener(this.health.recordStart(attempt), slot),
           onStart,
@@ -212,6 +213,7 @@ export class Upstreams {
       );
       return await this.classifyResponse(upstream, exchange, attempt);
     } catch (thrown) {
+      upstream?.destroy();
       slot.release();
       exchange.activeResponse = undefined;
       const error = GatewayError.from(thrown);

@@ -21,7 +21,7 @@ export async function effectiveStatus(response: UpstreamResponse, attempt: Attem
   const { credential, target } = attempt;
   const refused = await refusedPart(response, attempt);
   attempt.refusedState = refused === "state";
-  if (!refused || (!credential && STATUSES[refused] !== 400)) return status;
+  if (!refused || (!credential && refused === "credential")) return status;
   // An object that one account does not have, another account of the provider may have.
   if (refused === "object" && target.provider.credentials.length > 1) return status;
   return STATUSES[refused];

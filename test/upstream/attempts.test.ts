@@ -255,3 +255,50 @@ t.test("the ledger has an attempt's queue time, and the duration of a failed one
   t.type(entry?.attempts[0]?.took, "number");
   t.equal(entry?.attempts[1]?.took, undefined);
 });
+
+t.test("a model that a provider without a credential does not have is requested of the next target", async (t) => {
+  const missing = await httpUpstream((_, reply) =>
+    reply
+      .writeHead(404, { "content-type": "application/json" })
+      .end('{"error":{"message":"model \\"m\\" not found, try pulling it first","type":"api_error"}}'),
+  );
+  t.teardown(() => missing.close());
+  const fine = await answering(t, 200);
+  const running = await startGateway(
+    t,
+    `providers:
+  local: { url: "${missing.origin.origin}/v1", speaks: [openai-chat] }
+  other: { url: "${fine.origin.origin}/v1", credential: secret-0123456789, speaks: [openai-chat] }
+models:
+  m: { targets: [{ to: "local:m", weight: 1000000 }, { to: "other:m", weight: 1 }] }
+`,
+  );
+  const response = await chat(running);
+  t.same([response.status, missing.seen.length, fine.seen.length], [200, 1, 1]);
+});
+
+t.test("a response that cannot be judged is closed", async (t) => {
+  const closed = Promise.withResolvers<void>();
+  const upstream = await httpUpstream((_, reply) => {
+    reply.on("close", closed.resolve).writeHead(200, { "content-type": "application/json" }).write('{"id":');
+  });
+  t.teardown(() => upstream.close());
+  const plugin = `export default class {
+  send(_, attempt) {
+    attempt.protocol = { ...attempt.protocol, get respondsWithJson() { throw new Error("broken"); } };
+  }
+}`;
+  const running = await startGateway(
+    t,
+    `providers:
+  p: { url: "${upstream.origin.origin}/v1", credential: secret-0123456789, speaks: [openai-chat], timeouts: { idle: off, total: off } }
+models:
+  m: { targets: ["p:m"] }
+plugins: { bad: { from: ./bad.ts } }
+chains: { llm: [sse, auth, models, rewrite, bad, usage], read: [auth] }
+`,
+    { "bad.ts": plugin },
+  );
+  t.equal((await chat(running)).status, 500);
+  await closed.promise;
+});

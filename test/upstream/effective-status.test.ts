@@ -65,6 +65,7 @@ t.test("an incomplete or endless error, or one without a credential, changes not
   const { credential: _, ...without } = attempt;
   t.equal((await look(t, all(400, "credential"), without as Attempt)).status, 400);
   t.equal((await look(t, all(403, "request"), without as Attempt)).status, 400, "the request is refused all the same");
+  t.equal((await look(t, all(404, "target"), without as Attempt)).status, 403, "the model is missing all the same");
   t.equal((await look(t, all(400, "credential"), { ...attempt, protocol: {} } as Attempt)).status, 400);
 });
 
