@@ -84,7 +84,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
    * @throws GatewayError what broke it off, `upstream_invalid` when it is larger than `limit` bytes, or `overloaded`.
    */
   private whole(limit: number): Promise<Buffer> {
-    if (this.reading) return this.reading;
+    if (this.reading) return awaitedLater(this.reading.then((bytes) => checkLength(bytes, limit)));
     this.head.isReading = true;
     const reading = this.readAll(limit).finally(() => {
       this.head.isReading = false;
@@ -108,8 +108,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
         chunk: (bytes) => {
           length += bytes.length;
           try {
-            if (length > limit)
-              throw new GatewayError("upstream_invalid", { message: `The provider's answer is over ${limit} bytes.` });
+            if (length > limit) throw tooLongError(limit);
             this.reserve(bytes.length);
             return pieces.push(bytes) > 0;
           } catch (thrown) {
@@ -149,4 +148,13 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
     this.body?.destroy();
     this.upstream.destroy();
   }
+}
+
+const tooLongError = (limit: number): GatewayError =>
+  new GatewayError("upstream_invalid", { message: `The provider's answer is over ${limit} bytes.` });
+
+/** Applies the limit of a reader to what another one has read, whose limit was higher. */
+function checkLength(bytes: Buffer, limit: number): Buffer {
+  if (bytes.length > limit) throw tooLongError(limit);
+  return bytes;
 }

@@ -130,6 +130,19 @@ t.test(
   },
 );
 
+t.test("a reader of what another one has read has its own limit, and the answer stays whole", async (t) => {
+  const { held, whole, receiver } = upstream();
+  const first = whole(100);
+  receiver().chunk(Buffer.from("four"));
+  receiver().end();
+  await first;
+  await t.rejects(whole(3), { code: "upstream_invalid", message: /over 3 bytes/ });
+  t.equal((await whole(4)).toString(), "four");
+  const { got, receiver: mine } = recorder();
+  held.read(mine);
+  t.same(got, ["four", "end"]);
+});
+
 t.test("all readers of the whole answer get the same, and the head shows that there is one", async (t) => {
   const { held, whole, receiver } = upstream();
   t.notOk(held.head.isReading);
