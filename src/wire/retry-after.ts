@@ -6,7 +6,7 @@ import type { HeaderList } from "./headers.ts";
  */
 export function parseRetryAfter(headers: HeaderList): number | undefined {
   const ms = Number.parseFloat(headers.get("retry-after-ms") ?? "");
-  if (ms >= 0) return ms / 1000;
+  if (ms >= 0 && Number.isFinite(ms)) return ms / 1000;
   const after = headers.get("retry-after") ?? "";
   if (/^\d+(?:\.\d+)?$/.test(after)) return Number(after);
   // An HTTP date begins with the day of the week; Date.parse accepts many other texts.
