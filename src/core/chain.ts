@@ -1,11 +1,13 @@
 import { Frame } from "../wire/frame.ts";
-import { checkHeaderLines } from "../wire/headers.ts";
+import { TOKEN } from "../wire/header-names.ts";
+import { checkHeaderLines, isSendableInPath } from "../wire/headers.ts";
 import type { Attempt } from "./attempt.ts";
 import { GatewayError } from "./errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { type FailedAnswer, type Head, isFinalStatus } from "./head.ts";
 import { checkCaller, checkUnlimited } from "./key-scope.ts";
 import { LIMIT_PLUGINS } from "./limits.ts";
+import { keepTexts } from "./notices.ts";
 import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";
 import { readThroughStages } from "./read-through-stages.ts";
 import type { Stage } from "./stage.ts";
@@ -288,7 +290,10 @@ function endStep(exchange: Exchange, step: Step<Run>, headersBefore: number, att
   if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), origin);
   // A plugin may assign what a store that has none gives: null.
   exchange.answer ??= undefined;
-  if (attempt) checkNoAnswer(exchange, undefined, step);
+  if (attempt) {
+    checkNoAnswer(exchange, undefined, step);
+    checkAddress(attempt, step);
+  }
   if (exchange.answer === undefined) return false;
   exchange.answerer = { name, index, deadline, origin: `${name}.answer` };
   return true;
@@ -367,13 +372,18 @@ function checkReplyHeaders({ replyHeaders }: Exchange, before: number, { origin 
 
 /** Throws for a notice, or the name of something dropped, that is no text, and removes it. */
 function checkNotices({ notices, dropped }: Exchange, { origin }: PluginDeadline): void {
-  if (notices.length + dropped.length === 0) return;
-  for (const list of [notices, dropped]) {
-    const wrong = list.findIndex((each) => typeof each !== "string");
-    if (wrong < 0) continue;
-    list.splice(wrong);
+  if (notices.length + dropped.length > 0 && keepTexts(notices, dropped))
     throw toPluginError(new TypeError("A notice, or the name of what was dropped, is no text."), origin);
-  }
+}
+
+/** Throws for a method, path or query that cannot be sent, while it is known who has set it. */
+function checkAddress({ method, path, query }: Attempt, { origin }: PluginDeadline): void {
+  const isSendable =
+    TOKEN.test(method) &&
+    (path === undefined || (isSendableInPath(path) && path.startsWith("/"))) &&
+    (query === undefined || isSendableInPath(query));
+  if (!isSendable)
+    throw toPluginError(new TypeError("A plugin has set a method, path or query that cannot be sent."), origin);
 }
 
 function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, exchange: Exchange, head: Head): void {

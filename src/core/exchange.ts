@@ -14,7 +14,7 @@ import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
 import type { Form } from "./form.ts";
 import type { Head } from "./head.ts";
-import type { Model, Target } from "./marketplace.ts";
+import { checkTargets, type Model, type Target } from "./marketplace.ts";
 import { checkModel, isSameModel, readModel } from "./model-name.ts";
 import { addressLimitKey } from "./networks.ts";
 import type { Operation, Protocol, TextKind } from "./protocol.ts";
@@ -116,6 +116,13 @@ function checkCharge({ tokens, cost, priced, once, usage }: ExchangeCharge): voi
   if (usage !== undefined) checkUsage(usage);
 }
 
+/** Reads the model of an edited body. @throws GatewayError `plugin_failed` where there is none: the client is not to blame for that */
+function readEditedModel(body: Body): string {
+  if (!body.modelField && body.member("model")?.kind !== "string")
+    throw new GatewayError("plugin_failed", { message: "A plugin left a body that names no model." });
+  return readModel(body);
+}
+
 /** A request and its response, from the arrival of the head to the ledger entry. Plugins share it; the engine ends it. */
 export class Exchange {
   readonly id: string;
@@ -154,8 +161,7 @@ export class Exchange {
   bodyMemory: Pick<BufferAccount, "retainWhileAnswered" | "releaseAllButRetained" | "close"> | undefined;
   private knownCaller: Caller | undefined;
   model: Model | undefined;
-  /** Best first. */
-  targets: Target[] = [];
+  private knownTargets: Target[] = [];
   /**
    * The error that the client gets when `targets` fail and others were left out only because these keep something that the client
    * can do without.
@@ -309,6 +315,16 @@ export class Exchange {
     this.requestedName = name;
   }
 
+  /** Best first. @throws TypeError for anything but a list of targets */
+  get targets(): Target[] {
+    return this.knownTargets;
+  }
+
+  set targets(targets: Target[]) {
+    checkTargets(targets);
+    this.knownTargets = targets;
+  }
+
   /**
    * Who asks; undefined: unknown. After the plugin that has set it, the engine checks its `expires`, `paths` and `addresses`.
    * @throws TypeError for anything that is no caller
@@ -359,13 +375,13 @@ export class Exchange {
   /**
    * Changes the body for every attempt and every later reader. A new value of `model` changes the requested model.
    * @param edits offsets in the current `body`
-   * @throws GatewayError when the body is no longer JSON, or no longer names a model
+   * @throws GatewayError `plugin_failed` when the body is no longer JSON, or no longer names a model
    */
   edit(edits: readonly Edit[]): void {
     const before = this.body;
     const edited = before.edited(edits);
     if (edited !== before && this.pathModel === undefined && !isSameModel(before, edited))
-      this.requestedModel = readModel(edited);
+      this.requestedModel = readEditedModel(edited);
     this.body = edited;
   }
 

@@ -133,6 +133,12 @@ export const TARGET_SHAPE: Shape<Target> = {
   },
 };
 
+/** @throws TypeError for anything but a list of targets, as a plugin may set one */
+export function checkTargets(targets: readonly Target[]): void {
+  if (!Array.isArray(targets) || targets.some((target: Partial<Target> | undefined) => !target?.provider))
+    throw new TypeError("The targets of a request are a list of the marketplace's.");
+}
+
 const names = new WeakMap<Target, string>();
 
 /** A model name that clients may use: an entry of the marketplace. */

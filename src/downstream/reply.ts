@@ -5,6 +5,7 @@ import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
+import { keepTexts } from "../core/notices.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
@@ -143,7 +144,8 @@ export class Reply {
   private noticeLines(droppedFromResponse: readonly string[] = []): string[] {
     const lines = this.replyLines();
     const { notices, dropped } = this.exchange;
-    for (const list of [notices, dropped]) keepTexts(list);
+    // A plugin that has failed, or goes on after its phase, may have left something else.
+    keepTexts(notices, dropped);
     let room = NOTICES;
     for (const notice of notices) {
       const text = headerSafe(shorten(notice, LIST));
@@ -335,12 +337,6 @@ function attemptLines({ attempt, providerRequests, model, dryRun }: Exchange): s
     String(providerRequests),
   ];
   return modelId === undefined ? lines : ["gateway-model", modelId, ...lines];
-}
-
-/** Removes what is no text: a plugin that has failed, or goes on after its phase, may have left it. */
-function keepTexts(list: string[]): void {
-  const texts = list.filter((each) => typeof each === "string");
-  if (texts.length < list.length) list.splice(0, list.length, ...texts);
 }
 
 /** Replaces everything but printable ASCII, the characters of a header value. */

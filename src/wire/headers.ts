@@ -144,6 +144,11 @@ const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
 /** Reports whether a value may be written to a socket: it is latin1 without CR, LF, NUL and other control characters. */
 export const isSendable = (value: string): boolean => !UNSENDABLE.test(value);
 
+const NOT_IN_PATH = /[^\x21-\xff]/;
+
+/** Reports whether a value may be written into the first line of a request: it is a text of latin1 without spaces and control characters. */
+export const isSendableInPath = (value: string): boolean => typeof value === "string" && !NOT_IN_PATH.test(value);
+
 /** Returns the name of a header that may be added to a message with this value. The value may be a secret and is not put into the error. */
 function checkHeader(name: string, value: string): HeaderName {
   const header = headerName(name);

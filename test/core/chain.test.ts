@@ -588,3 +588,32 @@ t.test("the end follows what a stage returns for it, once and last", async (t) =
     t.same(stage?.(end), Array.isArray(made) && made.length === 0 ? [end] : [piece, end]);
   }
 });
+
+t.test("an address that cannot be sent is the failure of the plugin that has set it", async (t) => {
+  const attempt = () => ({ method: "POST" }) as Attempt;
+  for (const wrong of [
+    { method: "PO ST" },
+    { path: "v1/chat/completions" },
+    { path: "/v1/chat completions" },
+    { path: new URL("http://vendor.example/v1") as never },
+    { query: "a=b\r\nx: y" },
+  ] satisfies Partial<Attempt>[]) {
+    const send = (_: unknown, attempt: Attempt) => void Object.assign(attempt, wrong);
+    for (const plugin of [{ send }, { send: async (...args: Parameters<typeof send>) => send(...args) }]) {
+      const run = async () => chainOf({ mine: plugin }).send(started(), attempt());
+      await t.rejects(run, { code: "plugin_failed", origin: "mine.send" });
+    }
+  }
+  const fine = { path: "/v1/chat%20completions?a=\xe4", query: "" };
+  await chainOf({ mine: { send: (_: unknown, attempt: Attempt) => void Object.assign(attempt, fine) } }).send(
+    started(),
+    attempt(),
+  );
+});
+
+t.test("notices that are no texts are removed, and are the failure of the plugin that has left them", async (t) => {
+  const one = started();
+  const access = () => void one.notices.push("first", 5 as never, "last");
+  t.throws(() => chainOf({ mine: { access } }).access(one), { code: "plugin_failed", origin: "mine.access" });
+  t.same(one.notices, ["first", "last"]);
+});

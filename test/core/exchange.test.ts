@@ -126,9 +126,18 @@ t.test("another model in the body is another requested model; its position may d
   one.requestedModel = "routed";
   put("n", "1")(one);
   t.equal(one.requestedModel, "routed", "a plugin's decision stays");
+  t.throws(() => put("model", "1")(one), { code: "plugin_failed" }, "the client is not to blame");
+  t.throws(() => put("model", '""')(one), { code: "invalid_field" }, "a name may be the client's");
   const other = asked("{}", { pathModel: "named" });
   put("model", '"body"')(other);
   t.equal(other.requestedModel, "named");
+});
+
+t.test("nothing but targets can be set as those of a request", async (t) => {
+  const one = asked('{"model":"dear"}');
+  for (const wrong of [["provider:model"], [undefined], "provider:model", undefined])
+    t.throws(() => Object.assign(one, { targets: wrong }), TypeError);
+  t.same(one.targets, []);
 });
 
 const UNDELIVERED = { endIfDelivered: () => false, push: () => false };

@@ -1,7 +1,7 @@
 /** Builds the head of a request. Hop-by-hop fields (RFC 9110 §7.6.1) are left out. */
 
 import { headerName, isConnectionHeader, TOKEN } from "../../wire/header-names.ts";
-import { isSendable, withoutHeaders } from "../../wire/headers.ts";
+import { isSendable, isSendableInPath, withoutHeaders } from "../../wire/headers.ts";
 import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
 
@@ -20,8 +20,6 @@ const CLIENT_FIELDS: ReadonlySet<string> = new Set(["accept-encoding", "content-
 /** Methods whose requests are expected to have a body, and therefore announce an empty one with `content-length: 0`. */
 export const METHODS_WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
-const NOT_IN_PATH = /[^\x21-\xff]/;
-
 /** Returns why a request may not be written to a socket, where it could inject into the head; undefined: it may. */
 export function checkRequest({
   method,
@@ -31,7 +29,7 @@ export function checkRequest({
   const name = faultyField(fields);
   if (name !== undefined)
     return new Http1Error("REQUEST_INVALID", `The header ${JSON.stringify(name)} cannot be sent upstream.`);
-  if (TOKEN.test(method) && path.startsWith("/") && !NOT_IN_PATH.test(path)) return undefined;
+  if (TOKEN.test(method) && path.startsWith("/") && isSendableInPath(path)) return undefined;
   return new Http1Error("REQUEST_INVALID", "The gateway composed a request that cannot be sent upstream.");
 }
 
