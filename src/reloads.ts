@@ -4,6 +4,7 @@ import { type AuditTrail, type Initiator, PROGRAM, type ServedFile } from "./aud
 import type { Change } from "./config/changes.ts";
 import type { Config } from "./config/types.ts";
 import type { Log } from "./core/log.ts";
+import { ownPluginFiles } from "./loader/discover.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
 import { codeFiles } from "./loader/versions.ts";
 import { FormattedError, formatError } from "./text/format-error.ts";
@@ -166,9 +167,9 @@ function fileState(file: string): string {
   }
 }
 
-/** Returns the files of a configuration: gateway.yaml, plugin code and secrets. */
+/** Returns the files of a configuration: gateway.yaml, plugin code, also of plugins that it does not use yet, and secrets. */
 export function configSources({ file, folder, text }: Config, plugins: ReadonlyMap<string, LoadedPlugin>): string[] {
   const secrets = [...text.matchAll(/\$file:([^\s"',}\]]+)/g)].map(([, path = ""]) => resolve(folder, path));
   const code = [...plugins.values()].flatMap((plugin) => [plugin.file, ...codeFiles(plugin.file)]);
-  return [...new Set([file, ...secrets, ...code])];
+  return [...new Set([file, ...secrets, ...code, ...ownPluginFiles(folder)])];
 }

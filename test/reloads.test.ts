@@ -114,9 +114,12 @@ t.test("files are watched by their names: written, replaced, or links that chang
 });
 
 t.test("a configuration's sources are its file, its secrets' files and its plugins' code", async (t) => {
-  const own = folder(t, { "p.ts": "" });
+  const own = folder(t, { "p.ts": "", "plugins/unused.ts": "", "plugins/notes.txt": "" });
   const text = 'providers: { p: { credential: $file:./key, x: "$file:/run/b" } }';
   const config = { file: "/etc/gateway.yaml", folder: own, text } as Config;
   const plugins = new Map([["p", { file: join(own, "p.ts"), Class: class {} as never }]]);
-  t.same(configSources(config, plugins), ["/etc/gateway.yaml", join(own, "key"), "/run/b", join(own, "p.ts")]);
+  t.same(configSources(config, plugins), [
+    ...["/etc/gateway.yaml", join(own, "key"), "/run/b"],
+    ...[join(own, "p.ts"), join(own, "plugins/unused.ts")],
+  ]);
 });

@@ -12,7 +12,7 @@ import { pluginError } from "./problems.ts";
 // Before any plugin registers something.
 import "./registrations.ts";
 import { thrownMessage } from "../core/errors.ts";
-import { importCode, loadInTime } from "./versions.ts";
+import { importCode, loadInTime, noteMissing } from "./versions.ts";
 
 /** The folder of the built-in plugins. */
 export const PLUGINS_FOLDER = fileURLToPath(new URL("../../plugins", import.meta.url));
@@ -26,23 +26,36 @@ const EXTENSIONS = [".ts", ".mts", ".js", ".mjs"];
 export const isBuiltIn = (file: string): boolean => file.startsWith(PLUGINS_FOLDER + sep);
 
 /** Returns the names of plugins that need no `from`: the operator's own first, then the built-in ones. */
-export function pluginNames(folder: string): string[] {
-  const names = [join(folder, "plugins"), PLUGINS_FOLDER]
-    .filter(existsSync)
-    .flatMap((each) => readdirSync(each))
-    .flatMap((file) => /^(.+?)(?<!\.d)\.m?[tj]s$/.exec(file)?.[1] ?? []);
-  return [...new Set(names)];
-}
+export const pluginNames = (folder: string): string[] => [
+  ...new Set([...pluginsIn(join(folder, "plugins")), ...pluginsIn(PLUGINS_FOLDER)].map(({ name }) => name)),
+];
+
+/** Returns the files of the operator's own plugins that need no `from`. */
+export const ownPluginFiles = (folder: string): string[] =>
+  pluginsIn(join(folder, "plugins")).map(({ file }) => join(folder, "plugins", file));
+
+const pluginsIn = (place: string): { name: string; file: string }[] =>
+  (existsSync(place) ? readdirSync(place) : []).flatMap((file) => {
+    const [, name] = /^(.+?)(?<!\.d)\.m?[tj]s$/.exec(file) ?? [];
+    return name === undefined ? [] : [{ name, file }];
+  });
 
 /**
  * Returns the file of a plugin, or undefined when there is none.
  * @param from a path relative to the folder, or the name of an npm package that is installed there or with the gateway.
  */
 export function pluginFile(name: string, from: string | undefined, folder: string): string | undefined {
-  if (from !== undefined) return isPath(from) ? [resolve(folder, from)].find(existsSync) : packageFile(from, folder);
+  if (from !== undefined) return isPath(from) ? existingFile(resolve(folder, from)) : packageFile(from, folder);
   return [join(folder, "plugins"), PLUGINS_FOLDER]
     .flatMap((place) => EXTENSIONS.map((ending) => join(place, name + ending)))
     .find(existsSync);
+}
+
+/** Returns a file if it exists; one that does not is watched for. */
+function existingFile(file: string): string | undefined {
+  if (existsSync(file)) return file;
+  noteMissing(file);
+  return undefined;
 }
 
 /** Describes where `pluginFile` looked without success. */

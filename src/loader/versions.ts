@@ -127,8 +127,14 @@ export function codeFiles(path: string): string[] {
   return [...withImports(realPath(path))];
 }
 
+/** Files that did not exist when a plugin was to be loaded from them. */
+const missingFiles = new Set<string>();
+
+/** Notes that a plugin's file does not exist. */
+export const noteMissing = (file: string): void => void missingFiles.add(file);
+
 /** Returns every file of plugins' code that was to be loaded since the start, also by a load that failed. */
-export const triedFiles = (): Iterable<string> => files.keys();
+export const triedFiles = (): readonly string[] => [...files.keys(), ...missingFiles];
 
 /** Returns the URLs of a plugin's code as it was imported last; without files that have changed since. */
 export function codeUrls(path: string): string[] {

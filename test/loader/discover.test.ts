@@ -9,6 +9,7 @@ import {
   pluginFile,
   pluginNames,
 } from "../../src/loader/discover.ts";
+import { triedFiles } from "../../src/loader/versions.ts";
 import { folder } from "./folder.ts";
 
 t.test("a name refers to the operator's own file first, then to a built-in one", async (t) => {
@@ -17,6 +18,8 @@ t.test("a name refers to the operator's own file first, then to a built-in one",
   t.equal(pluginFile("auth", undefined, own), join(PLUGINS_FOLDER, "auth.ts"));
   t.equal(pluginFile("any", "./odd/place.ts", own), join(own, "odd/place.ts"));
   t.equal(pluginFile("none", undefined, own), undefined);
+  t.equal(pluginFile("late", "./late.ts", own), undefined);
+  t.ok(triedFiles().includes(join(own, "late.ts")), "a file that does not exist yet is watched for");
   const names = pluginNames(own);
   t.ok(names.includes("mine") && names.includes("scrub"));
   t.equal(names.filter((name) => name === "usage").length, 1);
