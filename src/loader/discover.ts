@@ -30,9 +30,15 @@ export const pluginNames = (folder: string): string[] => [
   ...new Set([...pluginsIn(join(folder, "plugins")), ...pluginsIn(PLUGINS_FOLDER)].map(({ name }) => name)),
 ];
 
-/** Returns the files of the operator's own plugins that need no `from`. */
-export const ownPluginFiles = (folder: string): string[] =>
-  pluginsIn(join(folder, "plugins")).map(({ file }) => join(folder, "plugins", file));
+/** Returns the files of the operator's own plugins that need no `from`; none where their folder cannot be read. */
+export function ownPluginFiles(folder: string): string[] {
+  const place = join(folder, "plugins");
+  try {
+    return pluginsIn(place).map(({ file }) => join(place, file));
+  } catch {
+    return [];
+  }
+}
 
 const pluginsIn = (place: string): { name: string; file: string }[] =>
   (existsSync(place) ? readdirSync(place) : []).flatMap((file) => {

@@ -5,6 +5,7 @@ import {
   loadPlugin,
   loadProtocols,
   notFoundMessage,
+  ownPluginFiles,
   PLUGINS_FOLDER,
   pluginFile,
   pluginNames,
@@ -21,6 +22,8 @@ t.test("a name refers to the operator's own file first, then to a built-in one",
   t.equal(pluginFile("late", "./late.ts", own), undefined);
   t.ok(triedFiles().includes(join(own, "late.ts")), "a file that does not exist yet is watched for");
   const names = pluginNames(own);
+  t.same(ownPluginFiles(own), [join(own, "plugins/mine.ts"), join(own, "plugins/usage.ts")]);
+  t.same(ownPluginFiles(folder(t, { plugins: "a file" })), []);
   t.ok(names.includes("mine") && names.includes("scrub"));
   t.equal(names.filter((name) => name === "usage").length, 1);
 });
