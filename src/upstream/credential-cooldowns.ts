@@ -53,10 +53,13 @@ export class CredentialCooldowns {
       this.cooldowns.delete(credential);
       return;
     }
-    const wasForAll =
-      this.cooldowns.get(credential)?.wasForAll === true ||
-      (cooldown.nextDuration > 0 && cooldown.onlyCaller === undefined);
-    this.cooldowns.set(credential, { ...cooldown, wasForAll, announcedUntil: cooldown.until });
+    const known = this.cooldowns.get(credential);
+    const wasForAll = known?.wasForAll === true || (cooldown.nextDuration > 0 && cooldown.onlyCaller === undefined);
+    const longWait = known?.longWait;
+    this.cooldowns.set(credential, {
+      ...{ ...cooldown, wasForAll, announcedUntil: cooldown.until },
+      ...(longWait && { longWait }),
+    });
   }
 
   /** Returns the time from which a caller may use it; 0: any time. */

@@ -136,3 +136,14 @@ t.test("a long wait because of one caller is short for all others, until a secon
   others.recordWait(one, 90_000, 3_600_000, "y");
   t.equal(others.usableAt(one), 150_000, "the first one's wait was over");
 });
+
+t.test("what another process has found leaves a caller its own long wait", async (t) => {
+  const rests = new CredentialCooldowns();
+  rests.recordWait(one, 0, 3_600_000, "x");
+  rests.applyRemote(one, { until: 70_000, nextDuration: 0 });
+  t.same([rests.usableAt(one, "x"), rests.usableAt(one, "y")], [3_600_000, 70_000]);
+  rests.recordWait(one, 80_000, 3_600_000, "y");
+  t.equal(rests.usableAt(one, "z"), 3_680_000, "the second caller's");
+  rests.applyRemote(one, undefined);
+  t.equal(rests.usableAt(one, "x"), 0);
+});
