@@ -32,6 +32,7 @@ interface ActiveAlert {
   /** `RESOLVED`: it has ended, but that is not told yet. */
   readonly state: string;
   at: number;
+  readonly ordered?: boolean;
   /**
    * Whether another gateway has claimed it, or this one has, but could neither post it nor release the claim: nobody was told;
    * undefined: neither.
@@ -72,8 +73,8 @@ export class Alerts {
     const now = this.now();
     if (known?.state === state && now - known.at < settings.repeat) return;
     if (ordered && known && state < known.state) return;
-    if (!known && this.active.size >= MAX_SUBJECTS) this.active.delete(this.active.keys().next().value as string);
-    this.active.set(subject, { state, at: now, claim: known?.claim });
+    if (!known && this.active.size >= MAX_SUBJECTS) this.forgetOne();
+    this.active.set(subject, { state, at: now, claim: known?.claim, ordered });
     this.enqueue(subject, state, "firing", text, ordered);
   }
 
@@ -169,6 +170,13 @@ export class Alerts {
         await this.parts.claims.release(subject, state).catch(() => this.setClaim(subject, "unposted"));
       }
     }
+  }
+
+  /** Forgets the oldest subject: one with ordered states, like a budget's, if there is any, as of those no end is posted. */
+  private forgetOne(): void {
+    const subjects = [...this.active.keys()];
+    const oldest = subjects.find((subject) => this.active.get(subject)?.ordered) ?? subjects[0];
+    this.active.delete(oldest as string);
   }
 
   /** Forgets a subject whose end has been told, if it has not begun again. */

@@ -273,6 +273,19 @@ t.test("a flood of alerts is truncated, and nothing is posted after the stop", a
   t.notOk(receiver.received.some(({ subject }) => subject === "late"));
 });
 
+t.test("alerts of very many budgets, which have no end, leave those whose end is to be posted", async (t) => {
+  const { receiver, alerts } = await make(t);
+  alerts.raise({ subject: "target up:fine", state: "bad", text: "it fails" });
+  await alerts.flush();
+  for (let i = 0; i < 2500; i++)
+    alerts.raise({ subject: `budget key k${i}`, state: "080 %", text: "nearly spent", ordered: true });
+  t.equal([...alerts.subjects].length, 2000);
+  await alerts.flush();
+  alerts.resolve("target up:fine", "it is well");
+  await alerts.flush();
+  t.match(receiver.received.at(-1), { subject: "target up:fine", state: "resolved" });
+});
+
 t.test("a test alert is marked as a test", async (t) => {
   const receiver = await startReceiver(t);
   const webhook = new Webhook({});
