@@ -10,7 +10,6 @@ import { OrphanWatch } from "./store/orphan-watch.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { earlierCounts, ledgerFlusher, placedSpendSince, spendSince } from "./store/spend.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
-import { isWorker } from "./workers/worker-process.ts";
 
 /**
  * Returns the limiter of this process, for `store: limits` of gateway.yaml.
@@ -44,7 +43,7 @@ function watchedLimiter(ledger: Ledger, calendar: Calendar, warn: (message: stri
   const limiter = new MemoryLimiter((since) => orphans.readSums(() => spentSince(since)), calendar, warn);
   const orphans = new OrphanWatch(limiter, {
     findCharges: findCharges(ledger),
-    findOrphaned: () => ledger.orphanedElsewhere(isWorker),
+    findOrphaned: () => ledger.orphanedElsewhere(),
     isShared: () => ledger.isShared(),
   });
   limiter.earlier = earlierCounts(() => ledger);

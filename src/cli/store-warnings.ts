@@ -13,7 +13,6 @@ import { checkDatabase, PostgresDatabase, unusableDatabase } from "../store/post
 import type { PostgresSettings } from "../store/postgres/place.ts";
 import { RedisServer, unusableRedis } from "../store/redis/server.ts";
 import { sqliteFileProblem } from "../store/sqlite/file-problem.ts";
-import { isWorker } from "../workers/worker-process.ts";
 
 /** Milliseconds between two checks: a killed gateway looks alive for a shorter time. */
 const RECHECK = 3000;
@@ -23,7 +22,7 @@ export async function doubleCountErrors(
   config: Pick<Config, "file" | "text" | "store" | "limits" | "keys">,
 ): Promise<Problem[]> {
   const { ledger, limits, postgres } = config.store;
-  const several = () => hasSeveralGateways(journalFolder(ledger), isWorker);
+  const several = () => hasSeveralGateways(journalFolder(ledger));
   if (limits !== "memory" || postgres || !several() || !(await isLimited(config))) return [];
   await sleep(RECHECK);
   return several() ? [errorAt(config, { path: ["store"], message: COUNTED_TWICE })] : [];

@@ -263,11 +263,8 @@ export abstract class Ledger {
    * are in the store. A later record replaces it.
    */
   async recordOrphaned(_orphaned: readonly RunningReservation[]): Promise<void> {}
-  /**
-   * Returns what the running exchanges of processes on this machine have reserved that are stopping, or have lost their primary.
-   * @param _isWorker whether the process of that id has a primary
-   */
-  async orphanedElsewhere(_isWorker: (pid: number) => boolean): Promise<readonly RunningReservation[]> {
+  /** Returns what the running exchanges of processes on this machine have reserved that are stopping, or have lost their primary. */
+  async orphanedElsewhere(): Promise<readonly RunningReservation[]> {
     return [];
   }
   /** The journal of this process, and where the entries so far end there. */

@@ -33,7 +33,7 @@ import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary } from "./messages
 import { registerLimits } from "./shared-limiter.ts";
 import { registerWrongKeys } from "./shared-wrong-keys.ts";
 import { WaitingConnections } from "./waiting-connections.ts";
-import { isWorker, WorkerProcess } from "./worker-process.ts";
+import { WorkerProcess } from "./worker-process.ts";
 import { reloadWorkers } from "./worker-reloads.ts";
 import { isCount, WorkerTotals } from "./worker-totals.ts";
 
@@ -121,7 +121,7 @@ export class Primary {
     this.limiter.onBudgetMark = this.marks.add;
     this.orphans = new OrphanWatch(this.limiter, {
       findCharges: (ids) => this.readLedger((ledger) => findCharges(ledger)(ids)),
-      findOrphaned: () => this.readLedger((ledger) => ledger.orphanedElsewhere(isWorker)),
+      findOrphaned: () => this.readLedger((ledger) => ledger.orphanedElsewhere()),
       isShared: () => this.stores.ledger.isShared(process.pid),
     });
     registerLimits(this.answers, this.limiter);

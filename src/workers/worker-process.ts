@@ -1,5 +1,4 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -14,16 +13,6 @@ import type { ToPrimary, ToWorker, WorkerStart } from "./messages.ts";
 import { PendingQuestions } from "./pending-questions.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
-
-/** Reports whether a process is a worker of any gateway; false where the system does not show it. */
-export function isWorker(pid: number): boolean {
-  try {
-    const args = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-    return args.some((arg) => arg.endsWith("/workers/main.ts"));
-  } catch {
-    return false;
-  }
-}
 
 /** Milliseconds after which a connection that was not accepted marks its worker as busy. */
 const BUSY_AFTER = 1000;

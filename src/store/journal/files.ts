@@ -138,9 +138,8 @@ export function hasOtherJournals(folder: string, owner: string, parent?: number)
 /**
  * Reports the same from outside: whether journals of more than one gateway exist. Processes that are invisible from here, as in
  * another container, cannot be assigned to gateways: together they count as one.
- * @param isWorker whether the process of that id is one of several that form one gateway under a common parent
  */
-export function hasSeveralGateways(folder: string, isWorker: (pid: number) => boolean): boolean {
+export function hasSeveralGateways(folder: string): boolean {
   const seen = listJournals(folder).find((journal) => !isOrphaned(journal) && parentPid(journal.name) !== undefined);
   if (!seen) return false;
   return hasOtherJournals(folder, seen.name, isWorker(pidOf(seen.name)) ? parentPid(seen.name) : undefined);
@@ -192,11 +191,20 @@ export function parentPid(name: string): number | undefined {
 /**
  * Reports whether the primary of a journal's process has ended: the parent is then whoever takes over orphaned processes, which is
  * another program. False where that is not visible.
- * @param isWorker whether the process of that id has a primary
  */
-export function lostPrimary({ name }: ProcessJournal, isWorker: (pid: number) => boolean): boolean {
+export function lostPrimary({ name }: ProcessJournal): boolean {
   const [pid, parent] = [pidOf(name), parentPid(name)];
   return parent !== undefined && isWorker(pid) && programOf(parent) !== programOf(pid);
+}
+
+/** Reports whether a process is a worker, which has a primary; false where the system does not show it. */
+function isWorker(pid: number): boolean {
+  try {
+    const args = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    return args.some((arg) => arg.endsWith("/workers/main.ts"));
+  } catch {
+    return false;
+  }
 }
 
 function programOf(pid: number): string | undefined {

@@ -152,10 +152,10 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     this.persist();
   }
 
-  override async orphanedElsewhere(isWorker: (pid: number) => boolean): Promise<readonly RunningReservation[]> {
+  override async orphanedElsewhere(): Promise<readonly RunningReservation[]> {
     const { folder, owner } = this.journal;
     for (const end = performance.now() + ORPHANED_TIMEOUT; ; await sleep(POLL_INTERVAL)) {
-      const { orphaned, complete } = readOrphaned(folder, owner, isWorker);
+      const { orphaned, complete } = readOrphaned(folder, owner);
       if (complete || performance.now() >= end) return orphaned;
     }
   }

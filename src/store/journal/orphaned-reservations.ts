@@ -20,16 +20,15 @@ interface OrphanedReservations {
 /**
  * Reads what the exchanges of other processes have reserved that are stopping or have lost their primary.
  * @param owner our own journal; those of our workers are left out as well
- * @param isWorker whether the process of that id has a primary
  */
-export function readOrphaned(folder: string, owner: string, isWorker: (pid: number) => boolean): OrphanedReservations {
+export function readOrphaned(folder: string, owner: string): OrphanedReservations {
   const orphaned = new Map<string, RunningReservation>();
   let complete = true;
   for (const journal of listJournals(folder)) {
     if (journal.name === owner || parentPid(journal.name) === process.pid) continue;
     const line = findLastLine(filesToRead(journal));
     if (line !== undefined) for (const each of line) orphaned.set(each.reservation.id, each);
-    else if (!isOrphaned(journal) && lostPrimary(journal, isWorker)) complete = false;
+    else if (!isOrphaned(journal) && lostPrimary(journal)) complete = false;
   }
   return { orphaned: [...orphaned.values()], complete };
 }
