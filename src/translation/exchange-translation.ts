@@ -49,8 +49,8 @@ const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
  * limits.
  */
 const cannotCount = (status: number): boolean => status === 404 || status === 405 || status >= 500;
-/** Client headers that are independent of protocols. */
-const NEUTRAL_HEADERS = new Set(["accept-language", "user-agent"]);
+/** Client headers that are independent of protocols, where an attempt has them: with `trace: off` it has no trace. */
+const NEUTRAL_HEADERS = new Set(["accept-language", "user-agent", "traceparent"]);
 /** Features whose content is stored at a vendor; the request holds only an id. */
 const STORED_FEATURES: ReadonlySet<Feature> = new Set(["stored_state", "cache_handle"]);
 /** Maximum number of omitted paths in the log. */

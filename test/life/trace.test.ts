@@ -11,14 +11,20 @@ async function passed(t: Test, yaml: string, headers: Record<string, string>) {
   t.teardown(() => upstream.close());
   const { url, log } = await startGateway(
     t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], forward: [x-own${yaml.includes("state") ? ", tracestate" : ""}] } }
-models: { plain: { targets: [up:fine] } }
+    `providers:
+  other: { url: "${upstream.origin.origin}/v1", protocol: anthropic-messages }
+  up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], forward: [x-own${yaml.includes("state") ? ", tracestate" : ""}] }
+models: { plain: { targets: [up:fine] }, foreign: { targets: [other:fine] } }
 paths: { /v1/audio/*: { pass: up } }
 ${yaml.includes("off") ? "trace: off" : ""}
 `,
   );
   const body = JSON.stringify({ model: "plain", messages: [{ role: "user", content: "hi" }] });
   await (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(headers), body })).text();
+  const translated = body.replace("plain", "foreign");
+  await (
+    await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(headers), body: translated })
+  ).text();
   const form = asking({ ...headers, "content-type": "audio/wav" });
   const passing = await fetch(`${url}/v1/audio/transcriptions`, { method: "POST", headers: form, body: "bytes" });
   t.equal(passing.status, 200, await passing.text());
@@ -38,8 +44,9 @@ t.test(
     t.same(told, [
       [PARENT, undefined],
       [PARENT, undefined],
+      [PARENT, undefined],
     ]);
-    t.same(ids, [TRACE, TRACE]);
+    t.same(ids, [TRACE, TRACE, TRACE]);
   },
 );
 
@@ -52,12 +59,12 @@ t.test("a tracestate is passed on where forward lists it, as long as it is valid
 
 t.test("an invalid traceparent is not passed on", async (t) => {
   const { told, ids } = await passed(t, "state", { traceparent: "00-canary-1-01", tracestate: "a=1" });
-  t.same(told[0], [undefined, undefined]);
-  t.same(ids, [undefined, undefined]);
+  for (const each of told) t.same(each, [undefined, undefined]);
+  t.same(ids, [undefined, undefined, undefined]);
 });
 
 t.test("trace: off does not pass it on, and the log has it all the same", async (t) => {
   const { told, ids } = await passed(t, "off", { traceparent: PARENT });
-  t.same(told[0], [undefined, undefined]);
-  t.same(ids, [TRACE, TRACE]);
+  for (const each of told) t.same(each, [undefined, undefined]);
+  t.same(ids, [TRACE, TRACE, TRACE]);
 });
