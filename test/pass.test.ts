@@ -293,3 +293,29 @@ paths: { "/v1/*": { pass: a, use: [auth], open: true } }
   const slow = await fetch(`${url}/v1/slow`, { headers: asking() });
   t.equal(await slow.text(), "some more", "a client that waits for its provider reads");
 });
+
+t.test("an attempt that a limit has refused has that error in the ledger", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [a:m] } }
+paths: { "/v1/*": { pass: a } }
+limits: { default: { rpm: 1 } }
+`,
+  );
+  const ask = () => fetch(`${url}/v1/asked`, { method: "POST", headers: asking(), body: "{}" });
+  for (const status of [200, 429]) {
+    const answer = await ask();
+    t.equal(answer.status, status, await answer.text());
+  }
+  const { ledger } = gateway.stores;
+  await ledger.flush();
+  const rows = await ledger.recent(2);
+  t.match(
+    rows.map(({ attempts }) => attempts),
+    [[{ error: "rate_limit_exceeded" }], [{ status: 200, error: undefined }]],
+  );
+  t.equal(upstream.seen.length, 1);
+});

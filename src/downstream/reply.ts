@@ -91,6 +91,7 @@ export class Reply {
     const error = exchange.interruption ?? GatewayError.from(thrown);
     exchange.error = error;
     exchange.outcome = outcomeOf(error, exchange);
+    explainLastAttempt(exchange, error);
     const { response } = writer;
     if (exchange.aborted || error.code === "client_gone") {
       exchange.status ||= error.status;
@@ -293,6 +294,15 @@ const retryAfterLines = (seconds: number): string[] => [
   "retry-after-ms",
   String(Math.ceil(seconds * 1000)),
 ];
+
+/**
+ * Gives an attempt that ended without a response the error that ended its exchange: a plugin or a limit has refused it, or whatever
+ * broke off the exchange closed it as a client that leaves would.
+ */
+function explainLastAttempt({ attempts }: Exchange, error: GatewayError): void {
+  const last = attempts.at(-1);
+  if (last && last.status === undefined && (!last.error || last.error.code === "client_gone")) last.error = error;
+}
 
 /** Returns how an exchange has ended that an error ends. */
 export function outcomeOf(error: GatewayError, exchange: Exchange): Exchange["outcome"] {

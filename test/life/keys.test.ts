@@ -112,6 +112,11 @@ t.test("streams of a key that is revoked end with their protocol's own error, an
     rows.some(({ source, usage }) => source === "partial" && usage?.in.total === 3),
     "with the usage known by then",
   );
+  t.match(
+    rows.find(({ status }) => status === 401)?.attempts,
+    [{ error: "revoked_api_key" }],
+    "not as one whose client has left",
+  );
   await other.body?.cancel();
 });
 
