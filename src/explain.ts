@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Attempt } from "./core/attempt.ts";
 import { Body } from "./core/body.ts";
-import { Chain, isThenable, type Link } from "./core/chain.ts";
+import { Chain, type Link } from "./core/chain.ts";
 import { DryRun } from "./core/dry-run.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
 import { Marketplace, type Target } from "./core/marketplace.ts";
 import { PHASES, type Phase, type Plugin } from "./core/plugin.ts";
+import { isThenable } from "./core/plugin-deadline.ts";
 import type { ReceiveBody } from "./downstream/receive-body.ts";
 import { type ClientReply, type ExchangeParts, type PipelineParts, runExchange } from "./pipeline.ts";
 import { addCredential, upstreamPath } from "./upstream/address.ts";

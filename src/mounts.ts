@@ -1,8 +1,9 @@
 import type { Config, ConfiguredPath } from "./config/types.ts";
-import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
+import { Chain, type Link } from "./core/chain.ts";
 import type { Levels } from "./core/limits.ts";
 import type { Provider } from "./core/marketplace.ts";
 import type { Plugin } from "./core/plugin.ts";
+import type { PhaseObserver } from "./core/plugin-timing.ts";
 import type { Protocol } from "./core/protocol.ts";
 import type { Mount } from "./downstream/paths.ts";
 import { isBuiltIn } from "./loader/discover.ts";

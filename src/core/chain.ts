@@ -1,18 +1,25 @@
-import { Frame } from "../wire/frame.ts";
-import { TOKEN } from "../wire/header-names.ts";
-import { checkHeaderLines, isSendableInPath } from "../wire/headers.ts";
 import type { Attempt } from "./attempt.ts";
-import { GatewayError } from "./errors.ts";
+import { checkedStage, untranslatedStage } from "./checked-stage.ts";
+import type { GatewayError } from "./errors.ts";
 import type { Exchange } from "./exchange.ts";
-import { type FailedAnswer, type Head, isFinalStatus } from "./head.ts";
+import type { FailedAnswer, Head } from "./head.ts";
 import { checkCaller, checkUnlimited } from "./key-scope.ts";
 import { LIMIT_PLUGINS } from "./limits.ts";
-import { keepTexts } from "./notices.ts";
 import { type MaybePromise, PHASES, type Phase, type Plugin } from "./plugin.ts";
+import {
+  checkAddress,
+  checkNoAnswer,
+  checkNotices,
+  checkRead,
+  checkReplyHeaders,
+  checkStatus,
+  removeBrokenUsage,
+} from "./plugin-checks.ts";
+import { awaitDone, awaitPlugin, isThenable, type PluginDeadline, toPluginError } from "./plugin-deadline.ts";
+import { type PhaseObserver, type RunPhase, timedStage, timePhase } from "./plugin-timing.ts";
 import { readThroughStages } from "./read-through-stages.ts";
 import type { Stage } from "./stage.ts";
 import { streamCheck } from "./stream-check.ts";
-import { checkUsage } from "./usage.ts";
 
 /** A plugin in its chain, under the name gateway.yaml gives it. */
 export interface Link {
@@ -30,34 +37,8 @@ const PHASE_DEADLINE = 10_000;
 /** One of so many calls is timed. A prime, so that every phase is timed in turn, however many there are. */
 const TIMED_ONE_IN = 17;
 
-/** Receives the durations of phases, and failures to record. */
-export interface PhaseObserver {
-  /**
-   * Reports the duration of a timed call.
-   * @param hook the phase, or `serve`
-   * @param ms of one call in 17
-   */
-  onDuration(plugin: string, hook: string, ms: number): void;
-  /** Reports that a plugin's `done` has thrown, or did not end in time. */
-  onDoneFailed(plugin: string): void;
-  /** Reports a timed call that blocked the event loop for more than 50 ms: up to its first `await`, or a stage for one frame. */
-  onBlocked(plugin: string, hook: string, ms: number): void;
-}
-
-/** Milliseconds that a call may block the event loop, during which nothing else is served. */
-export const BLOCKING_MS = 50;
 /** Number of calls that are all timed after something has blocked the event loop: the cause usually repeats. */
 const TIMED_AFTER_BLOCK = 200;
-/** One of so many frames of a stage is timed, and the last: a stage that blocks the loop does it again. */
-const FRAMES_PER_TIMING = 16;
-
-/** The origin of a promise, and its deadline. */
-export interface PluginDeadline {
-  /** Plugin and phase, like `auth.access`. */
-  readonly origin: string;
-  /** Milliseconds; 0: no limit. */
-  readonly deadline: number;
-}
 
 /** One phase of one plugin. */
 interface Step<Run> extends PluginDeadline {
@@ -71,12 +52,7 @@ interface Step<Run> extends PluginDeadline {
   readonly observer: PhaseObserver | undefined;
 }
 
-type Run = (exchange: Exchange, attempt?: Attempt, answer?: FailedAnswer) => MaybePromise<void>;
 type Respond = (exchange: Exchange, head: Head) => MaybePromise<Stage | undefined>;
-
-/** Reports whether a result must be awaited: a promise, or any other object with a `then`, like queries of database clients. */
-export const isThenable = <T>(made: T | PromiseLike<T>): made is PromiseLike<T> =>
-  made !== undefined && typeof (made as PromiseLike<T> | null)?.then === "function";
 
 /** The plugins of a path by phase: in list order for the request, in reverse order for the response. */
 export class Chain {
@@ -158,12 +134,12 @@ export class Chain {
 
 /** The steps of each phase, in the order in which they run. */
 type PhaseSteps = Readonly<
-  Record<Exclude<Phase, "response">, readonly Step<Run>[]> & { response: readonly Step<Respond>[] }
+  Record<Exclude<Phase, "response">, readonly Step<RunPhase>[]> & { response: readonly Step<Respond>[] }
 >;
 
 /** @param observer receives the duration of each step */
 function buildSteps(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): PhaseSteps {
-  const stepIn = (link: Link, index: number, phase: string, run: Run): Step<Run> => {
+  const stepIn = (link: Link, index: number, phase: string, run: RunPhase): Step<RunPhase> => {
     const { name, deadline = PHASE_DEADLINE, isBuiltIn = false } = link;
     const timed = observer ? timePhase(observer, name, phase, run) : run;
     return { name, origin: `${name}.${phase}`, index, run: timed, deadline, isBuiltIn, observer };
@@ -171,9 +147,9 @@ function buildSteps(links: readonly Link[], serving: Link | undefined, observer?
   const of = (phase: Phase) =>
     links.flatMap((link, index) => {
       const run = link.plugin[phase];
-      return run ? [stepIn(link, index, phase, run.bind(link.plugin) as Run)] : [];
+      return run ? [stepIn(link, index, phase, run.bind(link.plugin) as RunPhase)] : [];
     });
-  const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
+  const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<RunPhase>[]>;
   const missing = serving ? [] : LIMIT_PLUGINS.filter((name) => links.every((link) => link.name !== name));
   const check = missing.length === 0 ? checkCallerOf : checkUnlimitedCaller(missing);
   steps.access = steps.access.flatMap((step) => [step, { ...step, run: check }]);
@@ -182,50 +158,20 @@ function buildSteps(links: readonly Link[], serving: Link | undefined, observer?
 }
 
 /** Checks the caller that a plugin has set, before any other one sees it: what a key allows is the engine's business. */
-const checkCallerOf: Run = ({ caller, time, method, path, address }) => {
+const checkCallerOf: RunPhase = ({ caller, time, method, path, address }) => {
   if (caller) checkCaller(caller, { time, method, path, address });
 };
 
 /** Checks in addition that the caller has no limits, as the chain lacks plugins that would enforce them. */
 const checkUnlimitedCaller =
-  (missing: readonly string[]): Run =>
+  (missing: readonly string[]): RunPhase =>
   (exchange) => {
     checkCallerOf(exchange);
     if (exchange.caller) checkUnlimited(exchange.caller, exchange.path, missing);
   };
 
-/** Wraps a phase to report its duration. */
-function timePhase(observer: PhaseObserver, plugin: string, phase: string, run: Run): Run {
-  return (exchange, attempt, answer) => {
-    const began = performance.now();
-    const took = () => observer.onDuration(plugin, phase, performance.now() - began);
-    let result: MaybePromise<void>;
-    try {
-      result = run(exchange, attempt, answer);
-    } catch (thrown) {
-      took();
-      throw thrown;
-    } finally {
-      reportBlocking(observer, plugin, phase, began);
-    }
-    // `then` is called once: some thenables start again with each call.
-    if (isThenable(result)) return Promise.resolve(result).finally(took);
-    took();
-    return result;
-  };
-}
-
-/**
- * Reports a call that blocked the event loop for too long.
- * @param began `performance.now()` before it
- */
-function reportBlocking(observer: PhaseObserver, plugin: string, hook: string, began: number): void {
-  const ms = performance.now() - began;
-  if (ms > BLOCKING_MS) observer.onBlocked(plugin, hook, ms);
-}
-
 /** Wraps `serve` as a phase that always responds. */
-function serveAsPhase(plugin: Plugin): Run {
+function serveAsPhase(plugin: Plugin): RunPhase {
   return async (exchange) => {
     exchange.answer = (await plugin.serve?.(exchange)) ?? { status: 404, body: "" };
   };
@@ -234,14 +180,14 @@ function serveAsPhase(plugin: Plugin): Run {
 // Most plugins are synchronous: unless one returns a promise, no promise is created and no timer is set.
 
 function runSteps(
-  steps: readonly Step<Run>[],
+  steps: readonly Step<RunPhase>[],
   from: number,
   exchange: Exchange,
   attempt?: Attempt,
   answer?: FailedAnswer,
 ): MaybePromise<void> {
   for (let i = from; i < steps.length; i++) {
-    const step = steps[i] as Step<Run>;
+    const step = steps[i] as Step<RunPhase>;
     const headersBefore = exchange.replyHeaders.length;
     let result: MaybePromise<void>;
     try {
@@ -259,7 +205,7 @@ function runSteps(
 
 /** Runs the steps one after the other, even if one fails. Errors are kept for the log. */
 function runObserving(
-  steps: readonly Step<Run>[],
+  steps: readonly Step<RunPhase>[],
   from: number,
   exchange: Exchange,
   attempt: Attempt,
@@ -283,7 +229,12 @@ function runObserving(
  * Checks what a phase has left behind. Returns whether its plugin has responded: plugins after it do not see the request then.
  * @param headersBefore the number of entries in `replyHeaders` before the phase
  */
-function endStep(exchange: Exchange, step: Step<Run>, headersBefore: number, attempt: Attempt | undefined): boolean {
+function endStep(
+  exchange: Exchange,
+  step: Step<RunPhase>,
+  headersBefore: number,
+  attempt: Attempt | undefined,
+): boolean {
   const { name, index, deadline, origin } = step;
   checkReplyHeaders(exchange, headersBefore, step);
   checkNotices(exchange, step);
@@ -334,58 +285,6 @@ function collectStages(
   return stages;
 }
 
-/** Throws for a status that cannot be sent, while it is known who has set it. */
-function checkStatus({ status }: Head, { origin }: PluginDeadline): void {
-  if (!isFinalStatus(status))
-    throw toPluginError(new RangeError(`An answer cannot have the status ${status}.`), origin);
-}
-
-/** Throws where a plugin still reads the response: what it has taken of it until now would be missing in the client's. */
-function checkRead({ isReading }: Head, { origin }: PluginDeadline): void {
-  if (isReading) throw toPluginError(new Error("The phase has ended before readBody has: await it."), origin);
-}
-
-/**
- * Throws for an answer of a plugin when a provider has been chosen, and takes it away: the provider's answer would be recorded as the
- * plugin's.
- * @param before the answer before the plugin's phase
- */
-function checkNoAnswer(exchange: Exchange, before: Exchange["answer"], { origin }: PluginDeadline): void {
-  if (exchange.answer === before) return;
-  exchange.answer = before;
-  throw toPluginError(new TypeError("A plugin answers in access, request or route, and in no later phase."), origin);
-}
-
-/**
- * Throws for header lines that cannot be sent, while it is known who has added them, and removes these.
- * @param before the number of entries before the plugin's phase
- */
-function checkReplyHeaders({ replyHeaders }: Exchange, before: number, { origin }: PluginDeadline): void {
-  if (replyHeaders.length === before) return;
-  try {
-    checkHeaderLines(replyHeaders);
-  } catch (thrown) {
-    replyHeaders.splice(before);
-    throw toPluginError(thrown, origin);
-  }
-}
-
-/** Throws for a notice, or the name of something dropped, that is no text, and removes it. */
-function checkNotices({ notices, dropped }: Exchange, { origin }: PluginDeadline): void {
-  if (notices.length + dropped.length > 0 && keepTexts(notices, dropped))
-    throw toPluginError(new TypeError("A notice, or the name of what was dropped, is no text."), origin);
-}
-
-/** Throws for a method, path or query that cannot be sent, while it is known who has set it. */
-function checkAddress({ method, path, query }: Attempt, { origin }: PluginDeadline): void {
-  const isSendable =
-    TOKEN.test(method) &&
-    (path === undefined || (isSendableInPath(path) && path.startsWith("/"))) &&
-    (query === undefined || isSendableInPath(query));
-  if (!isSendable)
-    throw toPluginError(new TypeError("A plugin has set a method, path or query that cannot be sent."), origin);
-}
-
 function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, exchange: Exchange, head: Head): void {
   const { name, origin, isBuiltIn, observer } = step;
   if (stages.length === 0) readThroughStages(head, stages);
@@ -400,13 +299,13 @@ function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, exchange: 
 
 /** Runs the plugins' `done` concurrently: a slow one does not delay the others. */
 function runDone(
-  steps: readonly Step<Run>[],
+  steps: readonly Step<RunPhase>[],
   exchange: Exchange,
   observer: PhaseObserver | undefined,
 ): MaybePromise<GatewayError | undefined> {
   let first: GatewayError | undefined;
   const pending: Promise<GatewayError | undefined>[] = [];
-  const fail = ({ name, origin }: Step<Run>, thrown: unknown): void => {
+  const fail = ({ name, origin }: Step<RunPhase>, thrown: unknown): void => {
     observer?.onDoneFailed(name);
     first ??= toPluginError(thrown, origin);
   };
@@ -433,143 +332,4 @@ function runDone(
   }
   if (pending.length === 0) return first;
   return Promise.all(pending).then((failures) => first ?? failures.find((failure) => failure !== undefined));
-}
-
-/** Removes usage with members that a plugin has replaced by what is no count, and returns the error. */
-function removeBrokenUsage(exchange: Exchange): Error | undefined {
-  try {
-    if (exchange.usage) checkUsage(exchange.usage);
-    return undefined;
-  } catch (error) {
-    exchange.usage = undefined;
-    return error as Error;
-  }
-}
-
-/** Milliseconds that a plugin may still record once the gateway stops waiting. */
-const DONE_GRACE = 500;
-
-/** Waits for a plugin's `done`. On a stop it waits no longer than DONE_GRACE, as the plugin's deadline may be infinite. */
-function awaitDone(promise: PromiseLike<void>, step: PluginDeadline, exchange: Exchange): Promise<void> {
-  const { promise: timeout, reject } = Promise.withResolvers<never>();
-  let timer: NodeJS.Timeout | undefined;
-  const unsubscribe = exchange.onInterrupt(() => {
-    timer = setTimeout(
-      () => reject(toPluginError(pluginTimeout({ ...step, deadline: DONE_GRACE }), step.origin)),
-      DONE_GRACE,
-    );
-  });
-  return Promise.race([awaitPlugin(promise, step), timeout]).finally(() => {
-    clearTimeout(timer);
-    unsubscribe();
-  });
-}
-
-/** What a plugin works on. */
-interface AwaitContext {
-  /** The response's head: time that the plugin spends reading it whole counts as the provider's. */
-  head?: Head;
-  /** Once it is interrupted, the plugin is no longer awaited. */
-  exchange?: Exchange;
-}
-
-/**
- * Awaits a plugin's promise within its deadline.
- * @throws GatewayError what the plugin threw, `plugin_timeout` or `interrupted`; each names plugin and phase
- */
-export function awaitPlugin<T>(
-  promise: PromiseLike<T>,
-  { origin, deadline }: PluginDeadline,
-  { head, exchange }: AwaitContext = {},
-): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const expired = () => {
-      if (head?.isReading) timer = setTimeout(expired, deadline);
-      else reject(toPluginError(pluginTimeout({ origin, deadline }), origin));
-    };
-    let timer = deadline > 0 ? setTimeout(expired, deadline) : undefined;
-    const unsubscribe = exchange?.onInterrupt(() => {
-      clearTimeout(timer);
-      reject(toPluginError(exchange.interruption, origin));
-    });
-    const settle = () => {
-      clearTimeout(timer);
-      unsubscribe?.();
-    };
-    Promise.resolve(promise).then(
-      (value) => {
-        settle();
-        resolve(value);
-      },
-      (thrown) => {
-        settle();
-        reject(toPluginError(thrown, origin));
-      },
-    );
-  });
-}
-
-const pluginTimeout = ({ origin, deadline }: PluginDeadline): GatewayError =>
-  new GatewayError("plugin_timeout", { message: `${origin} did not end within ${deadline / 1000} s.` });
-
-/**
- * Wraps a stage so that its errors name the plugin; returning anything but frames is an error. The end follows, once and last,
- * whatever it returns for it: stages before it in the chain complete the response then.
- */
-const checkedStage =
-  (stage: Stage, origin: string, check?: ReturnType<typeof streamCheck>): Stage =>
-  (frame) => {
-    try {
-      const made = stage(frame);
-      if (made === undefined || made === frame) return made;
-      if (made instanceof Frame || areFrames(made)) {
-        const frames = made instanceof Frame ? [made] : made;
-        check?.(frame, frames);
-        return frame.kind === "end" ? [...frames.filter(({ kind }) => kind !== "end"), frame] : made;
-      }
-      if ((made as unknown) instanceof Promise) (made as unknown as Promise<unknown>).catch(() => {});
-      throw new TypeError("A stage gives frames or nothing, and gives them at once.");
-    } catch (thrown) {
-      throw toPluginError(thrown, origin);
-    }
-  };
-
-/** Wraps a stage whose frames are translated after it: it reads their texts in the provider's protocol. */
-function untranslatedStage(stage: Stage, exchange: Exchange): Stage {
-  return (frame) => {
-    exchange.seesUntranslated = true;
-    try {
-      return stage(frame);
-    } finally {
-      exchange.seesUntranslated = false;
-    }
-  };
-}
-
-/** Wraps a stage to report when it blocks the event loop. */
-function timedStage(stage: Stage, name: string, observer: PhaseObserver): Stage {
-  let untimedFrames = 0;
-  return (frame) => {
-    if (untimedFrames-- > 0 && frame.kind !== "end") return stage(frame);
-    untimedFrames = FRAMES_PER_TIMING - 1;
-    const began = performance.now();
-    try {
-      return stage(frame);
-    } finally {
-      reportBlocking(observer, name, "stage", began);
-    }
-  };
-}
-
-function areFrames(made: unknown): made is readonly Frame[] {
-  if (!Array.isArray(made)) return false;
-  for (const each of made) if (!(each instanceof Frame)) return false;
-  return true;
-}
-
-/** Returns any thrown value as a GatewayError that names plugin and phase. */
-export function toPluginError(thrown: unknown, origin: string): GatewayError {
-  const error = GatewayError.from(thrown, "plugin_failed");
-  error.origin ??= origin;
-  return error;
 }

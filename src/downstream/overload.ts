@@ -1,8 +1,9 @@
 import type { AddressInfo, Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
 import { randomRetryAfter } from "../core/admission.ts";
-import { BLOCKING_MS, Chain } from "../core/chain.ts";
+import { Chain } from "../core/chain.ts";
 import type { Log } from "../core/log.ts";
+import { BLOCKING_MS } from "../core/plugin-timing.ts";
 import { AcceptProbe } from "./accept-probe.ts";
 import { FairQueue, type QueueItem } from "./fair-queue.ts";
 import { type LoopClock, loopClock } from "./loop-clock.ts";

@@ -1,7 +1,7 @@
 import type { Answer, Answerer, BodyAnswer } from "../core/answer.ts";
-import { awaitPlugin, isThenable, type PluginDeadline, toPluginError } from "../core/chain.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { isFinalStatus } from "../core/head.ts";
+import { awaitPlugin, isThenable, type PluginDeadline, toPluginError } from "../core/plugin-deadline.ts";
 import type { Operation } from "../core/protocol.ts";
 import { textAnswer } from "../translation/text-answer.ts";
 import { framingOf } from "../upstream/attempts.ts";

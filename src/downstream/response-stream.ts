@@ -1,7 +1,7 @@
 import { splitterOf } from "../core/answer-frames.ts";
-import { toPluginError } from "../core/chain.ts";
 import { GatewayError, stalledClientError } from "../core/errors.ts";
 import type { ActiveResponse, Exchange } from "../core/exchange.ts";
+import { toPluginError } from "../core/plugin-deadline.ts";
 import type { Protocol, StreamState } from "../core/protocol.ts";
 import { runStages, type Stage } from "../core/stage.ts";
 import { errorInFrame } from "../upstream/first-frame.ts";

@@ -1,5 +1,5 @@
-import type { PhaseObserver } from "../core/chain.ts";
 import type { Log } from "../core/log.ts";
+import type { PhaseObserver } from "../core/plugin-timing.ts";
 import { CounterFamily, HistogramFamily, type HistogramSeries, type MetricJson } from "./families.ts";
 
 /** Milliseconds between log entries about one phase of one plugin. */

@@ -9,24 +9,11 @@ import type { FailedAnswer, Head } from "../../src/core/head.ts";
 import type { Limits } from "../../src/core/limit-kinds.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
+import { chainOf, startedExchange } from "../support/chain.ts";
 import { SPEAKS_TEXT } from "../support/speaks-text.ts";
 
-const started = (): Exchange => new Exchange({ arrivedAt: performance.now(), time: Date.now() } as ExchangeStart);
-const exchange = started();
+const exchange = startedExchange();
 const head = { status: 200 } as Head;
-const chainOf = (plugins: Record<string, Plugin>) =>
-  new Chain(
-    "test",
-    Object.entries(plugins).map(([name, plugin]) => ({ name, plugin })),
-  );
-
-/** Runs `failed`, and throws what it has kept for the log. */
-async function observing(chain: Chain): Promise<void> {
-  const exchange = started();
-  await chain.failed(exchange, {} as Attempt, {} as FailedAnswer);
-  for (const error of exchange.failedErrors) throw error;
-}
 
 t.test("request phases run down the chain and response phases up", async (t) => {
   const seen: string[] = [];
@@ -65,7 +52,7 @@ t.test(
       throw new Error("broken");
     };
     const chain = chainOf({ a: { failed: bad }, b: note("b"), c: { failed: async () => bad() }, d: note("d") });
-    const exchange = started();
+    const exchange = startedExchange();
     await chain.failed(exchange, {} as Attempt, {} as FailedAnswer);
     t.same(seen, ["b", "d"]);
     t.match(exchange.failedErrors, [{ code: "plugin_failed", origin: "a.failed" }, { origin: "c.failed" }]);
@@ -181,12 +168,6 @@ t.test("a replacement of texts that fails fails its phase only, whoever awaits i
   t.same(unhandled, []);
 });
 
-t.test("a refusal keeps its code and gets its origin once", async (t) => {
-  const refusal = new GatewayError("invalid_api_key");
-  const chain = chainOf({ auth: { access: () => Promise.reject(refusal) } });
-  await t.rejects(Promise.resolve(chain.access(exchange)), { code: "invalid_api_key", origin: "auth.access" });
-});
-
 t.test(
   "what a caller may not do is refused before another plugin, or the path's own one, sees the request",
   async (t) => {
@@ -214,13 +195,13 @@ t.test(
           ],
           { name: "s", plugin: next },
         );
-        await t.rejects(async () => chain.access(started()), { code, message: /"bob"/ }, `${code}, ${later}`);
+        await t.rejects(async () => chain.access(startedExchange()), { code, message: /"bob"/ }, `${code}, ${later}`);
         t.same(seen, []);
       }
     const access: Plugin["access"] = (exchange) => {
       exchange.caller = "bob" as never;
     };
-    await t.rejects(async () => chainOf({ own: { access } }).access(started()), {
+    await t.rejects(async () => chainOf({ own: { access } }).access(startedExchange()), {
       code: "plugin_failed",
       origin: "own.access",
     });
@@ -236,63 +217,6 @@ t.test("done runs for every plugin, even if another one throws", async (t) => {
   t.match(await chain.done(exchange), { origin: "a.done" });
   t.same(seen, ["b"]);
 });
-
-/** What is waited for though it is no promise, as a query of a database client is. It begins when it is asked for its end. */
-const query = (settle: (ok: (value?: unknown) => void, no: (thrown: unknown) => void) => void) => {
-  const asked = { times: 0 };
-  const then = (ok: () => void, no: () => void): void => {
-    asked.times++;
-    setTimeout(settle, 1, ok, no);
-  };
-  return { asked, then };
-};
-
-t.test("any thenable is awaited like a promise, in every phase and once", async (t) => {
-  const runs: Record<string, (chain: Chain) => unknown> = {
-    access: (chain) => chain.access(started()),
-    request: (chain) => chain.request(started()),
-    route: (chain) => chain.route(started()),
-    send: (chain) => chain.send(started(), {} as Attempt),
-    failed: observing,
-    response: (chain) => chain.response(started(), head),
-    done: async (chain) => {
-      const failure = await chain.done(started());
-      if (failure) throw failure;
-    },
-  };
-  const took: string[] = [];
-  for (const observer of [
-    undefined,
-    { onDuration: (_: string, hook: string) => took.push(hook), onDoneFailed() {}, onBlocked() {} },
-  ])
-    for (const [phase, run] of Object.entries(runs)) {
-      const denied = query((_, no) => no(new GatewayError("denied_later", { status: 403, message: "No." })));
-      const behind: string[] = [];
-      const links = (made: unknown) => [
-        // The last of a list is the first that sees an answer.
-        ...(phase === "response" ? [{ name: "b", plugin: { [phase]: () => void behind.push("b") } }] : []),
-        { name: "mine", plugin: { [phase]: () => made } },
-        ...(phase === "response" ? [] : [{ name: "b", plugin: { [phase]: () => void behind.push("b") } }]),
-      ];
-      const refused = Promise.resolve(run(new Chain("test", links(denied), undefined, observer)));
-      await t.rejects(refused, { code: "denied_later", origin: `mine.${phase}` });
-      t.equal(denied.asked.times, 1);
-      if (phase !== "done" && phase !== "failed") t.same(behind, [], `no plugin after it runs in ${phase}`);
-      const fine = query((ok) => ok());
-      await run(new Chain("test", links(fine), undefined, observer));
-      t.equal(behind.at(-1), "b");
-      t.equal(fine.asked.times, 1);
-    }
-  t.same(new Set(took), new Set(Object.keys(runs)));
-  const stage = () => [];
-  const [first] = await chainOf({ mine: { response: () => query((ok) => ok(stage)) as never } }).response(
-    started(),
-    head,
-  );
-  t.same(first?.(new Frame("piece", Buffer.alloc(0))), [], "a stage may be added that way too");
-});
-
-const NEVER = new Promise<never>(() => {});
 
 t.test("a plugin that answers ends the request phases, and only the plugins before it see the response", async (t) => {
   for (const answer of [() => ({ body: "{}" }), async () => ({ body: "{}" })]) {
@@ -311,7 +235,7 @@ t.test("a plugin that answers ends the request phases, and only the plugins befo
       },
     };
     const chain = chainOf({ first: noting("first"), second: noting("second"), cache, last: noting("last") });
-    const exchange = started();
+    const exchange = startedExchange();
     await chain.request(exchange);
     t.match(exchange.answerer, { name: "cache", index: 2 });
     await chain.response(exchange, head);
@@ -322,7 +246,7 @@ t.test("a plugin that answers ends the request phases, and only the plugins befo
 });
 
 t.test("null is no answer: a store may give it for what it does not have", async (t) => {
-  const exchange = started();
+  const exchange = startedExchange();
   const seen: string[] = [];
   const chain = chainOf({
     cache: { request: (exchange) => void Object.assign(exchange, { answer: null }) },
@@ -330,20 +254,6 @@ t.test("null is no answer: a store may give it for what it does not have", async
   });
   await chain.request(exchange);
   t.same([seen, exchange.answer, exchange.answerer], [["next"], undefined, undefined]);
-});
-
-t.test("an answer in a later phase than route is the failure of that plugin, and is none", async (t) => {
-  const answers = (exchange: object) => Object.assign(exchange, { answer: { body: "{}" } });
-  for (const act of [(each: object) => void answers(each), async (each: object) => void answers(each)]) {
-    const chain = chainOf({ own: { send: act, response: act, failed: act } });
-    const exchange = started();
-    const attempt = {} as Attempt;
-    await t.rejects(async () => chain.send(exchange, attempt), { code: "plugin_failed", origin: "own.send" });
-    await t.rejects(async () => chain.response(exchange, head), { code: "plugin_failed", origin: "own.response" });
-    await chain.failed(exchange, attempt, {} as FailedAnswer);
-    t.match(exchange.failedErrors, [{ code: "plugin_failed", origin: "own.failed" }]);
-    t.match(exchange, { answer: undefined, answerer: undefined });
-  }
 });
 
 t.test("a caller with limits is refused by a chain without the plugins that enforce them", async (t) => {
@@ -384,31 +294,12 @@ t.test("a path served by a plugin is answered after all other plugins have admit
     },
   };
   const chain = new Chain("read", [{ name: "gate", plugin: gate }], { name: "models", plugin: serving });
-  const exchange = started();
+  const exchange = startedExchange();
   await chain.access(exchange);
   t.same(seen, ["gate", "served"]);
   t.match(exchange, { answer: { body: "list" }, answerer: { name: "models" } });
   const broken = new Chain("read", [], { name: "models", plugin: { serve: () => Promise.reject(new Error("no")) } });
-  await t.rejects(Promise.resolve(broken.access(started())), { code: "plugin_failed", origin: "models.serve" });
-});
-
-t.test("a phase that does not settle ends with plugin_timeout, which names it", async (t) => {
-  const hanging = (phase: string): Chain =>
-    new Chain("test", [{ name: "slow", plugin: { [phase]: () => NEVER }, deadline: 5 }]);
-  const runs = {
-    access: (chain: Chain) => chain.access(started()),
-    request: (chain: Chain) => chain.request(started()),
-    route: (chain: Chain) => chain.route(started()),
-    send: (chain: Chain) => chain.send(started(), {} as Attempt),
-    failed: observing,
-    response: (chain: Chain) => chain.response(started(), head),
-  };
-  for (const [phase, run] of Object.entries(runs)) {
-    const origin = `slow.${phase}`;
-    const message = `${origin} did not end within 0.005 s.`;
-    await t.rejects(Promise.resolve(run(hanging(phase))), { code: "plugin_timeout", status: 504, origin, message });
-  }
-  t.match(await hanging("done").done(started()), { code: "plugin_timeout", origin: "slow.done" });
+  await t.rejects(Promise.resolve(broken.access(startedExchange())), { code: "plugin_failed", origin: "models.serve" });
 });
 
 t.test("slow recording delays no other plugin, and does not count as anybody's time", async (t) => {
@@ -421,56 +312,13 @@ t.test("slow recording delays no other plugin, and does not count as anybody's t
       await promise;
     },
   };
-  const one = started();
+  const one = startedExchange();
   const over = chainOf({ note, slow, last: note }).done(one);
   t.equal(times.length, 3, "all have been called at once");
   await new Promise((later) => setTimeout(later, 5));
   resolve();
   t.equal(await over, undefined);
   t.same(new Set([...times, one.elapsed]).size, 1);
-});
-
-t.test("the time to read a complete response counts as the provider's", async (t) => {
-  const reading = { status: 200, isReading: true } as Head;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const chain = new Chain("test", [{ name: "slow", plugin: { response: () => promise }, deadline: 5 }]);
-  const stages = Promise.resolve(chain.response(started(), reading));
-  const waited = await Promise.race([stages, new Promise((later) => setTimeout(later, 40, "waits"))]);
-  t.equal(waited, "waits");
-  reading.isReading = false;
-  resolve();
-  t.same(await stages, []);
-});
-
-t.test("a plugin that ends before it has read the response has failed", async (t) => {
-  for (const response of [() => undefined, async () => undefined])
-    await t.rejects(
-      async () => chainOf({ mine: { response } }).response(started(), { status: 200, isReading: true } as Head),
-      {
-        code: "plugin_failed",
-        origin: "mine.response",
-        cause: /readBody has: await it/,
-      },
-    );
-});
-
-t.test("a deadline of 0 is none, and a met deadline leaves no timer behind", async (t) => {
-  const wait = (): Promise<void> => new Promise((later) => setTimeout(later, 20));
-  await new Chain("test", [{ name: "slow", plugin: { access: wait }, deadline: 0 }]).access(started());
-  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
-  const before = timers();
-  await chainOf({ quick: { access: async () => {} } }).access(started());
-  t.equal(timers(), before);
-});
-
-t.test("a stage returns frames synchronously: a promise, or anything else, is its plugin's failure", async (t) => {
-  const frame = new Frame("event", Buffer.from("data: {}\n\n"));
-  const lists = [() => [frame.bytes], () => [frame, undefined], () => new Array(1), () => [[frame]]];
-  const wrong = [async () => frame, () => Promise.reject(new Error("late")), () => "text", () => frame.bytes, ...lists];
-  for (const stage of wrong) {
-    const [guarded] = await chainOf({ mine: { response: () => stage as never } }).response(started(), head);
-    t.throws(() => guarded?.(frame), { code: "plugin_failed", origin: "mine.response", cause: /gives frames/ });
-  }
 });
 
 t.test("a plugin that reads the complete response sees the changes of the plugins below it", async (t) => {
@@ -484,87 +332,8 @@ t.test("a plugin that reads the complete response sees the changes of the plugin
     },
   };
   const plain = { status: 200, readBody: async () => Buffer.from("me@home") } as unknown as Head;
-  await chainOf({ judge, replace }).response(started(), plain);
+  await chainOf({ judge, replace }).response(startedExchange(), plain);
   t.equal(read, "masked");
-});
-
-t.test("a head that cannot be sent is the failure of the plugin that changed it", async (t) => {
-  for (const make of [
-    (head: Head) => head.headers.set("bad header", "x"),
-    (head: Head) => head.headers.append("x-own", "secret\r\nx: y"),
-    (head: Head) => Object.assign(head, { status: 99 }),
-    (head: Head) => Object.assign(head, { status: Number.NaN }),
-  ]) {
-    for (const response of [
-      (_: unknown, head: Head) => void make(head),
-      async (_: unknown, head: Head) => void make(head),
-    ]) {
-      const head = { status: 200, headers: new HeaderList() } as unknown as Head;
-      const run = async () => chainOf({ mine: { response } }).response(started(), head);
-      const error = await run().catch((thrown) => thrown);
-      t.match(error, { code: "plugin_failed", origin: "mine.response" });
-      t.notMatch(String(error.cause), /secret/);
-    }
-  }
-});
-
-t.test("of each phase one call in 17 is timed, to its end, and a failure to record is reported", async (t) => {
-  const took: string[] = [];
-  const failed: string[] = [];
-  const observer = {
-    onDuration: (plugin: string, hook: string, ms: number) => took.push(`${plugin}.${hook} ${ms >= 0}`),
-    onDoneFailed: (plugin: string) => failed.push(plugin),
-    onBlocked() {},
-  };
-  const plugin = {
-    access: async () => {},
-    route: () => {
-      throw new Error("no");
-    },
-    done: () => Promise.reject(new Error("no")),
-  };
-  const chain = new Chain("test", [{ name: "odd", plugin }], undefined, observer);
-  for (let i = 0; i < 17; i++) {
-    await chain.access(started());
-    const thrown = await (async () => chain.route(started()))().catch((error: unknown) => error);
-    t.match(thrown, { origin: "odd.route" });
-    await chain.done(started());
-  }
-  t.same(took.toSorted(), ["odd.access true", "odd.done true", "odd.route true"]);
-  t.equal(failed.length, 17);
-});
-
-t.test("a call that blocks the event loop is reported, in every phase and also if it throws", async (t) => {
-  const blocked = new Set<string>();
-  const observer = {
-    onDuration() {},
-    onDoneFailed() {},
-    onBlocked: (plugin: string, hook: string, ms: number) => ms > 50 && blocked.add(`${plugin}.${hook}`),
-  };
-  const spin = () => {
-    for (const end = performance.now() + 51; performance.now() < end; );
-  };
-  const plugin: Plugin = {
-    access: async () => spin(),
-    route() {
-      spin();
-      throw new Error("no");
-    },
-    response: () => {
-      spin();
-      return ({ kind }) => (kind === "end" ? spin() : undefined);
-    },
-    done: spin,
-  };
-  const chain = new Chain("test", [{ name: "busy", plugin }], undefined, observer);
-  Chain.timeAllCalls();
-  await chain.access(started());
-  t.throws(() => void chain.route(started()));
-  const [stage] = await chain.response(started(), { status: 200 } as Head);
-  stage?.(new Frame("piece", Buffer.from("x")));
-  stage?.(new Frame("end", Buffer.alloc(0)));
-  await chain.done(started());
-  t.same([...blocked], ["busy.access", "busy.route", "busy.response", "busy.stage", "busy.done"]);
 });
 
 t.test("after a blocked event loop, all calls are timed for a while", async (t) => {
@@ -573,47 +342,10 @@ t.test("after a blocked event loop, all calls are timed for a while", async (t) 
   const chain = new Chain("test", [{ name: "quick", plugin: { access() {} } }], undefined, observer);
   const calls = (count: number) => {
     timed = 0;
-    for (let i = 0; i < count; i++) chain.access(started());
+    for (let i = 0; i < count; i++) chain.access(startedExchange());
     return timed;
   };
   Chain.timeAllCalls();
   t.equal(calls(200), 200);
   t.equal(calls(170), 10);
-});
-
-t.test("the end follows what a stage returns for it, once and last", async (t) => {
-  const [piece, end] = [new Frame("piece", Buffer.from("x")), new Frame("end", Buffer.alloc(0))];
-  for (const made of [[], piece, [piece], [end, piece], [piece, end, end]]) {
-    const [stage] = await chainOf({ own: { response: () => () => made } }).response(started(), { status: 200 } as Head);
-    t.same(stage?.(end), Array.isArray(made) && made.length === 0 ? [end] : [piece, end]);
-  }
-});
-
-t.test("an address that cannot be sent is the failure of the plugin that has set it", async (t) => {
-  const attempt = () => ({ method: "POST" }) as Attempt;
-  for (const wrong of [
-    { method: "PO ST" },
-    { path: "v1/chat/completions" },
-    { path: "/v1/chat completions" },
-    { path: new URL("http://vendor.example/v1") as never },
-    { query: "a=b\r\nx: y" },
-  ] satisfies Partial<Attempt>[]) {
-    const send = (_: unknown, attempt: Attempt) => void Object.assign(attempt, wrong);
-    for (const plugin of [{ send }, { send: async (...args: Parameters<typeof send>) => send(...args) }]) {
-      const run = async () => chainOf({ mine: plugin }).send(started(), attempt());
-      await t.rejects(run, { code: "plugin_failed", origin: "mine.send" });
-    }
-  }
-  const fine = { path: "/v1/chat%20completions?a=\xe4", query: "" };
-  await chainOf({ mine: { send: (_: unknown, attempt: Attempt) => void Object.assign(attempt, fine) } }).send(
-    started(),
-    attempt(),
-  );
-});
-
-t.test("notices that are no texts are removed, and are the failure of the plugin that has left them", async (t) => {
-  const one = started();
-  const access = () => void one.notices.push("first", 5 as never, "last");
-  t.throws(() => chainOf({ mine: { access } }).access(one), { code: "plugin_failed", origin: "mine.access" });
-  t.same(one.notices, ["first", "last"]);
 });
