@@ -124,7 +124,8 @@ export default class LimitsPlugin implements Plugin {
     const model = modelId === undefined || isReserved ? undefined : this.levels.model(modelId);
     const own = this.levels.provider(provider.name);
     const levels = own ? (model ? [own, model] : [own]) : model ? [model] : NO_LEVELS;
-    if (exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
+    // A plugin may have set other targets since. On passthrough paths no price is known.
+    if (exchange.model && exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
     const reserveAttempt = () => this.reserve(exchange, "attempt", levels);
     // On passthrough paths no exchange is routed.
     if (reserving.main !== undefined || exchange.model) return reserveAttempt();

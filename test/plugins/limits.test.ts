@@ -394,10 +394,18 @@ t.test("on a pass-through path, rates count, and limits of tokens and money clos
   t.equal(refused.status, 403);
   t.match(await refused.json(), { error: { message: /The provider "p" has a limit of tokens.*open: true/ } });
   const opened = await gateway(t, address, `${paths(true)}limits: { all: { budget: $1 } }\n`);
-  const passed = get(opened.url);
-  await until(() => waiting.length > 0, "the provider");
-  waiting.shift()?.();
-  t.equal((await passed).status, 200);
+  const budgets = [{ nano: 1e9, per: "month", soft: false }] as const;
+  const guest = await opened.gateway.stores.keys.create({ name: "guest", limits: { budgets } });
+  for (const key of [KEY, guest.key]) {
+    const passed = fetch(`${opened.url}/v1/audio/speech`, {
+      method: "POST",
+      headers: asking({ authorization: `Bearer ${key}` }),
+      body: "{}",
+    });
+    await until(() => waiting.length > 0, "the provider");
+    waiting.shift()?.();
+    t.equal((await passed).status, 200);
+  }
 });
 
 t.test("WebSockets count among concurrent requests; their tokens and money are unknown", async (t) => {
@@ -579,6 +587,51 @@ t.test("a key with a budget of its own cannot use a model without a known price"
   );
   t.equal(answer.status, 403);
   t.match(await answer.json(), { error: { message: /the price of the model "free" is unknown/ } });
+});
+
+t.test("targets that a plugin sets after limits need a price too, and count for their own model", async (t) => {
+  const { waiting, address } = await holding(t);
+  const { url, gateway: running } = await startGateway(
+    t,
+    `providers: { p: { url: "${address}/v1", speaks: ${ALL} } }
+models: { ${MODEL}, other: { targets: [p:y], price: { input: 10, output: 1000 }, output: 100 }, free: { targets: [p:zzz] } }
+keys: { test: { key: ${KEY} } }
+plugins: { own: { from: ./own.ts } }
+chains: { llm: [auth, models, limits, own, usage] }
+limits: { models: { m: { budget: $1000 }, other: { budget: $1000 } } }
+`,
+    {
+      "own.ts": `import { Marketplace, type RouteExchange } from "model-gateway";
+import { injectable } from "tsyringe";
+@injectable()
+export default class Own {
+  constructor(private readonly marketplace: Marketplace) {}
+  route(exchange: RouteExchange) {
+    exchange.targets = this.marketplace.require(exchange.query.get("to") ?? "").targets;
+  }
+}`,
+    },
+  );
+  const budgets = [{ nano: 1e9, per: "month", soft: false }] as const;
+  const { key } = await running.stores.keys.create({ name: "guest", limits: { budgets } });
+  const chat = { model: "m", messages: [] };
+  const refused = await ask(url, "/v1/chat/completions?to=free", chat, { authorization: `Bearer ${key}` });
+  t.equal(refused.status, 403);
+  t.match(await refused.json(), { error: { message: /the price of the model "free" is unknown/ } });
+  const answer = ask(url, "/v1/chat/completions?to=other", chat);
+  await until(() => waiting.length > 0, "the provider");
+  waiting.shift()?.();
+  t.equal((await answer).status, 200);
+  const level = (name: string) => ({
+    ...{ kind: "model" as const, name, scope: `model:${name}` },
+    limits: { budgets: [{ nano: 1e12, per: "total" as const, soft: false }] },
+  });
+  await until(async () => {
+    const spent = (await running.limiter.statuses([level("m"), level("other")])).map(
+      ({ budgets: [one] }) => one?.spent,
+    );
+    return spent[0] === 0 && (spent[1] ?? 0) > 0;
+  }, "only the model that served has spent");
 });
 
 t.test(
