@@ -76,8 +76,14 @@ export class Attempt {
   error: GatewayError | undefined;
   /** True once the provider has refused the request because of state that it did not make. */
   refusedState = false;
+  /** True once the provider has refused the request because it asks for a summary of the reasoning. */
+  refusedSummary = false;
   /** True where this target has refused the request because of state: it is sent without any. Set by the engine. */
   withoutState = false;
+  /** True where this provider refuses to summarise the reasoning: a translated request does not ask for it. Set by the engine. */
+  withoutSummary = false;
+  /** How often this target has refused a part of the request, which is left out since: it is another request then. Set by the engine. */
+  refusals = 0;
   /** The provider's error where the response passes unchanged, without secrets; for log and ledger only, never for decisions. */
   refusal: Pick<GatewayError, "code" | "message"> | undefined;
 
@@ -100,9 +106,14 @@ export class Attempt {
     this.body = this.body.edited(edits);
   }
 
+  /** Whether the request was translated. */
+  get isTranslated(): boolean {
+    return this.protocol !== this.clientProtocol;
+  }
+
   /** Whether it lets go of its body once its answer has begun: a large one, which only the translation has made. */
   get releasesBody(): boolean {
-    return this.protocol !== this.clientProtocol && this.body.length > MAX_UNCOUNTED_BODY;
+    return this.isTranslated && this.body.length > MAX_UNCOUNTED_BODY;
   }
 
   /** Returns members that case-insensitive servers read as a member that was checked, and the edits that remove them. */

@@ -189,8 +189,9 @@ export interface Protocol {
  * - `request`: the content of the request, with any credential.
  * - `object`: the request, because it names an object that the account of our credential does not have.
  * - `state`: the request, because of state in it (a signature, encrypted reasoning) that this provider did not make.
+ * - `summary`: the request, because it asks for a summary of the reasoning, which the account of our credential may not.
  */
-export type RefusalScope = "credential" | "target" | "request" | "object" | "state";
+export type RefusalScope = "credential" | "target" | "request" | "object" | "state" | "summary";
 
 /** How a protocol reports images that are charged per image. */
 export interface ImageMembers {

@@ -174,6 +174,8 @@ export interface EncodeContext {
   readonly names: ToolNameMap;
   /** Whether state of other providers was removed from the conversation. */
   readonly pruned?: boolean;
+  /** Whether the provider refuses to summarise the reasoning. */
+  readonly withoutSummary?: boolean;
   /** Records that a field is left out; with `strict` it refuses instead. `path` is the client's own. */
   drop(path: string, why: string): void;
   /** Records that a value changes within its meaning, like an effort that is clamped. */

@@ -512,13 +512,17 @@ export const mayLackState = (
   operation.task === "generate" &&
   translationOf(protocol)?.request.opaque.lost?.mayBeIn(body, { model, facts, url }) === true;
 
-const destination = ({ target, withoutState }: Attempt, protocol: TranslatedProtocol): RequestDestination => ({
+const destination = (
+  { target, withoutState, withoutSummary }: Attempt,
+  protocol: TranslatedProtocol,
+): RequestDestination => ({
   protocol,
   account: target.provider.name,
   model: target.model,
   facts: target.facts ?? {},
   url: target.provider.url,
   withoutState,
+  withoutSummary,
 });
 
 const contentTypeHeaders = (type: string): HeaderList => new HeaderList(["content-type", type]);

@@ -147,6 +147,8 @@ export interface RequestDestination {
   url?: URL;
   /** True where it has refused the state in the request: it gets none. */
   withoutState?: boolean;
+  /** True where it refuses to summarise the reasoning. */
+  withoutSummary?: boolean;
 }
 
 /** Features that do not change the number of prompt tokens; leaving them out of a token count loses nothing. */
@@ -235,7 +237,7 @@ export const lossesFor = ({ protocol }: RequestDestination, strict: boolean): Lo
   new Losses(`${protocol.name}, which the model's provider speaks`, strict);
 
 function pruneFor(conversation: Conversation, to: RequestDestination, losses: Losses): PreparedRequest {
-  const { protocol, account, model, facts, url, withoutState = false } = to;
+  const { protocol, account, model, facts, url, withoutState = false, withoutSummary = false } = to;
   let pruned = false;
   const reader = { protocol: protocol.name, account, withoutState };
   const readable = keepReadable(conversation, reader, ({ recalled }, path, on) => {
@@ -259,6 +261,7 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
     ...(url && { url }),
     names,
     pruned,
+    withoutSummary,
     nested: new NestedJson(),
     drop: (path, why) => losses.drop(path, why),
     change: (path, why) => losses.change(path, why),

@@ -82,6 +82,8 @@ interface UpstreamsOptions {
 export class Upstreams {
   private readonly requestAllowLists = new Map<Provider, Map<Protocol, AllowList>>();
   private readonly responseAllowLists = new Map<Protocol, AllowList>();
+  /** Those that have refused to summarise reasoning, so that not each request is refused first. */
+  private readonly withoutSummary = new WeakSet<Provider>();
 
   constructor(
     private readonly proxy: UpstreamProxy,
@@ -263,6 +265,7 @@ export class Upstreams {
     attempt.status = status;
     // Some vendors answer 400 where others answer 401, or 403 where others answer 400.
     if (upstream.status >= 400) status = await effectiveStatus(upstream, attempt);
+    if (attempt.refusedSummary) this.withoutSummary.add(attempt.target.provider);
     const seconds =
       status === 429 || status >= 500
         ? ((await requestedWait(upstream, headers, attempt.protocol)) ?? error?.retryAfter)
@@ -274,7 +277,7 @@ export class Upstreams {
     const forbidsRetry = headers.get("x-should-retry") === "false";
     return {
       attempt,
-      outcome: attempt.refusedState ? "unreadable" : outcomeOfStatus(status),
+      outcome: attempt.refusedState || attempt.refusedSummary ? "unreadable" : outcomeOfStatus(status),
       upstream,
       wait: forbidsRetry ? Number.POSITIVE_INFINITY : wait,
       ...(error ? { error } : {}),
@@ -333,8 +336,10 @@ export class Upstreams {
     const headers = exchange.headers.filter(this.requestAllowList(protocol, target.provider).allows);
     dropInvalidTrace(headers);
     if (protocol.respondsWithJson && !READABLE_FORM.test(headers.get("accept") ?? "*")) headers.delete("accept");
-    const withoutState = exchange.attempts.some((earlier) => earlier.refusedState && earlier.target === target);
-    scopeIdempotency(headers, exchange, target, withoutState);
+    const earlier = exchange.attempts.filter((each) => each.target === target);
+    const withoutState = earlier.some(({ refusedState }) => refusedState);
+    const refusals = earlier.filter(({ refusedState, refusedSummary }) => refusedState || refusedSummary).length;
+    scopeIdempotency(headers, exchange, target, refusals);
     if (protocol.defaultHeaders)
       for (const [name, value] of protocol.defaultHeaders) if (!headers.has(name)) headers.append(name, value);
     const attempt = new Attempt({
@@ -349,6 +354,8 @@ export class Upstreams {
     const { conversation, objectCredential } = exchange;
     attempt.credential = this.health.credential(target, conversation, attempt.caller, objectCredential);
     attempt.withoutState = withoutState;
+    attempt.withoutSummary = this.withoutSummary.has(target.provider);
+    attempt.refusals = refusals;
     return attempt;
   }
 
@@ -478,7 +485,7 @@ function outgoingRequest(
   if (idempotency !== undefined && !headers.has(idempotency))
     headers.append(
       idempotency,
-      `${exchange.id}-${exchange.targets.indexOf(target)}${attempt.withoutState ? "-2" : ""}`,
+      `${exchange.id}-${exchange.targets.indexOf(target)}${attempt.refusals > 0 ? `-${attempt.refusals + 1}` : ""}`,
     );
   return {
     origin: provider.url,

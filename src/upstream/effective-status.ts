@@ -10,17 +10,19 @@ const STATUSES: Readonly<Record<RefusalScope, number>> = {
   request: 400,
   object: 400,
   state: 400,
+  summary: 400,
 };
 
 /**
  * Returns the status that a provider's error amounts to, which differs from its own where the body says that something else is
- * refused; it also records in the attempt that state is refused. Consumes nothing.
+ * refused; it also records in the attempt that state or a summary is refused. Consumes nothing.
  */
 export async function effectiveStatus(response: UpstreamResponse, attempt: Attempt): Promise<number> {
   const { status } = response;
   const { credential, target } = attempt;
   const refused = await refusedPart(response, attempt);
   attempt.refusedState = refused === "state";
+  attempt.refusedSummary = refused === "summary";
   if (!refused || (!credential && refused === "credential")) return status;
   // An object that one account does not have, another account of the provider may have.
   if (refused === "object" && target.provider.credentials.length > 1) return status;

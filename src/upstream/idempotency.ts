@@ -10,19 +10,19 @@ const DEFAULT_HEADER = "idempotency-key";
  * Scopes a client's idempotency key to its gateway key and to the target. To a provider all gateway keys are one account: without
  * this, a client could get another client's response by choosing the same key, and a fallback target could return the response to
  * another request.
- * @param withoutState whether the target gets the request once more, in which it refused state: that is another one
+ * @param refusals how often the target has refused a part of the request, without which it gets it once more: that is another one
  */
 export function scopeIdempotency(
   headers: HeaderList,
   { caller, network }: Pick<Exchange, "caller" | "network">,
   { provider, model }: Target,
-  withoutState = false,
+  refusals = 0,
 ): void {
   for (const name of new Set([DEFAULT_HEADER, provider.idempotency ?? DEFAULT_HEADER])) {
     const value = headers.get(name);
     if (value === undefined) continue;
     const owner = caller ? ["key", caller.id] : ["address", network];
-    const parts = [...owner, provider.name, model, value, ...(withoutState ? ["without state"] : [])];
+    const parts = [...owner, provider.name, model, value, ...(refusals > 0 ? [`without ${refusals}`] : [])];
     headers.set(name, hash("sha256", JSON.stringify(parts), "base64url"));
   }
 }

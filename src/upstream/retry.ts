@@ -13,7 +13,7 @@ import { SlidingWindow } from "./sliding-window.ts";
  * - `unsent`: no provider has received the request.
  * - `refused`: a provider did not process it because of our credential: 401, 402, 403 or 429, unless its body says that the request is
  *   the cause (see `Protocol.refuses`).
- * - `unreadable`: a provider did not process it because of state in it that it did not make.
+ * - `unreadable`: a provider did not process it because of state in it that it did not make, or of a summary that it asks for.
  * - `failed`: a provider reported a failure: 5xx, or a stream that begins with an error.
  * - `late`: a provider did not begin to respond in time. It may still work on the request, and bill it.
  * - `broken`: a provider broke off, or sent an unreadable response. It may have worked on the request.
@@ -132,7 +132,7 @@ export class RetryPlan {
           (attempt.status === 429 && wait !== undefined ? this.sameTarget(target, wait) : undefined)
         );
       case "unreadable":
-        return this.sameTargetWithoutState(attempt);
+        return this.sameTargetWithoutRefused(attempt);
       case "failed":
         return this.otherOrSameTarget(target, wait);
       case "late":
@@ -212,10 +212,12 @@ export class RetryPlan {
     return this.takeFromBudget({ target, wait });
   }
 
-  /** Returns the same target once more, which then gets the request without state. */
-  private sameTargetWithoutState({ target, withoutState }: Attempt): NextAttempt | undefined {
-    if (withoutState || this.exchange.strict || !this.hasTime(target)) return undefined;
-    return { target, wait: 0 };
+  /** Returns the same target once more, which then gets the request without what it refused: state, or a summary of the reasoning. */
+  private sameTargetWithoutRefused(attempt: Attempt): NextAttempt | undefined {
+    const { target, refusedSummary } = attempt;
+    // Only the translation asks for a summary on the client's behalf.
+    const isFinal = refusedSummary ? attempt.withoutSummary || !attempt.isTranslated : attempt.withoutState;
+    return isFinal || this.exchange.strict || !this.hasTime(target) ? undefined : { target, wait: 0 };
   }
 
   /** Reports whether the time of the request is not over for a target, also after a wait in milliseconds. */

@@ -10,7 +10,9 @@ const attempt = {
   target: { provider: { credentials: [{}] } },
   protocol: {
     refuses: (_: number, body: Buffer) =>
-      ["credential", "target", "request", "object", "state"].find((word) => body.toString().startsWith(word)),
+      ["credential", "target", "request", "object", "state", "summary"].find((word) =>
+        body.toString().startsWith(word),
+      ),
   },
 } as unknown as Attempt;
 
@@ -46,12 +48,12 @@ t.test("an error is read to its end, however it is split, and stays readable com
     }
 });
 
-t.test("state that a provider refuses is recorded with the attempt", async (t) => {
-  for (const word of ["state", "request"]) {
+t.test("state, or a summary, that a provider refuses is recorded with the attempt", async (t) => {
+  for (const word of ["state", "summary", "request"]) {
     const asked = { ...attempt } as Attempt;
     const found = await look(t, (socket) => socket.write(`${head(400)}${chunk(word)}0\r\n\r\n`), asked);
     t.equal(found.status, 400);
-    t.equal(asked.refusedState, word === "state");
+    t.same([asked.refusedState, asked.refusedSummary], [word === "state", word === "summary"]);
   }
 });
 

@@ -90,7 +90,8 @@ function withPossibleChoice(conversation: Conversation, context: EncodeContext):
 }
 
 /** Returns the conversation without thinking settings, where the model does not think, or without those that it does not take. */
-function dropUnsupportedThinking(conversation: Conversation, context: EncodeContext): Conversation {
+function dropUnsupportedThinking(asked: Conversation, context: EncodeContext): Conversation {
+  const conversation = dropRefusedSummary(asked, context);
   const { reasoning, ...others } = conversation;
   if (!reasoning) return conversation;
   if (mayReason(context)) return mayTakeEffort(context) ? conversation : dropEffort(reasoning, conversation, context);
@@ -100,6 +101,14 @@ function dropUnsupportedThinking(conversation: Conversation, context: EncodeCont
   if (isOwn && context.facts.thinking === undefined && !isReasoningOff(reasoning)) return conversation;
   for (const path of reasoningPaths(reasoning, conversation)) context.drop(path, "the model does not think");
   return others;
+}
+
+/** Returns the conversation without a request for summaries, where the account may not ask for them. */
+function dropRefusedSummary(conversation: Conversation, context: EncodeContext): Conversation {
+  const { show, summary, ...reasoning } = conversation.reasoning ?? {};
+  if (!context.withoutSummary || (!show && summary === undefined)) return conversation;
+  context.drop(pathOfUse(conversation, "reasoning_summary"), "the provider's account gets no summaries of reasoning");
+  return { ...conversation, reasoning };
 }
 
 function dropEffort(

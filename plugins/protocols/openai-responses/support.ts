@@ -85,7 +85,7 @@ export const support: SupportTable = {
     "from other vendors' clients, minimal becomes low, xhigh and max the highest effort that the model is known to take, and none the lowest where it is known to reason always, declared",
   ],
   reasoning_budget: ["mapped", "as the nearest effort"],
-  reasoning_summary: "mapped",
+  reasoning_summary: ["mapped", "dropped where the provider has refused it, as of organizations that are not verified"],
   reasoning_text: ["mapped", "with their encrypted state; dropped without it"],
   citations: ["mapped", "those with a URL; dropped for models that are not OpenAI's"],
   foreign_block: "dropped",

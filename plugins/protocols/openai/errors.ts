@@ -202,17 +202,18 @@ export function parseErrorResponse(status: number, _headers: HeaderList | undefi
 /**
  * Returns what an error refuses where its status is ambiguous: an unknown key with a 400; content with a 403, which xAI states
  * in the message and OpenRouter with its moderation result; a restricted key with a 401; a too large request with a 429; a model
- * that does not exist any more, or not for our key, with a 404 or a 400; another organization's reasoning with a 400. [F; D: OpenRouter's
- * errors, issues of Codex]
+ * that does not exist any more, or not for our key, with a 404 or a 400; another organization's reasoning with a 400, as summaries of
+ * reasoning for one that is not verified. [F; D: OpenRouter's errors, issues of Codex]
  */
 export const refuses: NonNullable<Protocol["refuses"]> = (status, body) => {
   if (!AMBIGUOUS.has(status)) return undefined;
   const text = body.toString();
-  const { kind, code, message } = parseErrorResponse(status, undefined, text);
+  const { kind, code, message, param } = parseErrorResponse(status, undefined, text);
   if (status === 400 || status === 404) {
     if (MISSING_MODEL_CODES.has(code) || MISSING_MODEL.test(message)) return "target";
     if (status === 404 && UNSERVED_MODEL.test(message)) return "target";
     if (code === "invalid_encrypted_content") return "state";
+    if (param === "reasoning.summary" && UNVERIFIED.test(message)) return "summary";
     return status === 400 && kind === "authentication" ? "credential" : undefined;
   }
   if (status === 429) return exceedsWholeLimit(message) ? "request" : undefined;
@@ -248,6 +249,8 @@ const MISSING_MODEL =
 /** What vLLM, and Ollama, say as a 404 of a model that they do not serve. [D: issues of their clients] */
 const UNSERVED_MODEL =
   /^(?:The model `[^`]*` does not exist\.|model (?:"[^"]*"|'[^']*') not found(?:, try pulling it first)?)$/;
+/** "Your organization must be verified to generate reasoning summaries." [D] */
+const UNVERIFIED = /\bmust be verified\b/;
 const AMBIGUOUS: ReadonlySet<number> = new Set([400, 401, 403, 404, 429]);
 const POLICY_VIOLATION = "Content violates usage guidelines";
 const RESTRICTED_KEY = "You have insufficient permissions for this operation";

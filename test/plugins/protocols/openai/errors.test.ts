@@ -198,6 +198,9 @@ t.test("a refusal of content, or of one call, is distinguished from one of the k
     [404, { error: { message: "This is a chat model and not supported in the v1/completions endpoint." } }, undefined],
     [400, { error: { code: "invalid_encrypted_content", message: "The encrypted content … could not …" } }, "state"],
     [400, { error: { code: "invalid_request_error", message: "invalid_encrypted_content" } }, undefined],
+    [400, { error: { param: "reasoning.summary", message: "Your organization must be verified to …" } }, "summary"],
+    [400, { error: { param: "reasoning.summary", message: "Unsupported value: 'concise'" } }, undefined],
+    [400, { error: { param: "stream", message: "Your organization must be verified to …" } }, undefined],
     [403, "no object", undefined],
     [403, null, undefined],
   ] as const)
