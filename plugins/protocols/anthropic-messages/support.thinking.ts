@@ -184,11 +184,12 @@ const NEEDS_THINKING =
 export const needsThinking = ({ model }: Pick<EncodeContext, "model">): boolean => NEEDS_THINKING.test(model);
 
 /** The APIs of these models' vendors. Other servers of them may do without. */
-const DEMANDING_HOST = /(?:^|\.)(?:deepseek\.com|moonshot\.(?:ai|cn)|kimi\.com)$/;
+const DEEPSEEK_HOST = /(?:^|\.)deepseek\.com$/;
+const MOONSHOT_HOST = /(?:^|\.)(?:moonshot\.(?:ai|cn)|kimi\.com)$/;
 
 /** Reports whether a server is known to refuse a turn without thinking, so that even a client's own bytes are changed. */
 export const refusesLackOfThinking = (target: Pick<EncodeContext, "model" | "url">): boolean =>
-  needsThinking(target) && DEMANDING_HOST.test(target.url?.hostname ?? "");
+  needsThinking(target) && [DEEPSEEK_HOST, MOONSHOT_HOST].some((host) => host.test(target.url?.hostname ?? ""));
 
 /** What stands for thinking that there was none of, or that another model did. */
 export const NO_THINKING_BLOCK: JsonObject = { type: "thinking", thinking: ".", signature: "" };

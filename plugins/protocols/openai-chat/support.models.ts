@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { type EncodeContext, safeId } from "model-gateway/protocol";
-import { canRequireCall, isOpenaiModel } from "../openai/request.encode.ts";
+import { canRequireCall, isAtAlibaba, isAtDeepseek, isAtMoonshot, isOpenaiModel } from "../openai/request.encode.ts";
 import { SEARCH_MODEL } from "./usage.ts";
 
 /** The part of a request's target that decides. */
@@ -77,10 +77,8 @@ export const refusedReasoning = ({ url }: NamedModel): readonly string[] => REFU
 export const needsReasoning = (target: NamedModel): boolean =>
   NEEDS_REASONING.test(target.model) && refusedReasoning(target).length === 0;
 
-/** The APIs of these models' vendors. Other servers of them may do without. */
-const DEMANDING_HOST = /(?:^|\.)(?:deepseek\.com|moonshot\.(?:ai|cn)|kimi\.com)$/;
-
-const isAtVendor = ({ url }: NamedModel): boolean => DEMANDING_HOST.test(url?.hostname ?? "");
+/** Reports whether a server is the API of these models' vendors. Others may do without. */
+const isAtVendor = (target: NamedModel): boolean => isAtDeepseek(target) || isAtMoonshot(target);
 
 /** Reports whether a server is known to refuse messages without reasoning, so that even a client's own bytes are changed. */
 export const refusesLackOfReasoning = (target: NamedModel): boolean => needsReasoning(target) && isAtVendor(target);
@@ -90,7 +88,6 @@ const SWITCHED_MODEL = /^(?:deepseek-|kimi-k2\.[56])/;
 
 /** Such models at Alibaba. Qwen Max from 3.8 on always thinks: "enable_thinking … is restricted to True". [D] */
 const QWEN_SWITCHED_MODEL = /^qwen3\.(?:[5-7]-|(?:[89]|\d\d)-(?!max))/;
-const ALIBABA_HOST = /\.aliyuncs\.com$/;
 
 /**
  * Returns the member that turns thinking off, beside which there may be no effort; these APIs know no effort `none`, or ignore it. While
@@ -98,20 +95,20 @@ const ALIBABA_HOST = /\.aliyuncs\.com$/;
  */
 export function thinkingSwitch(target: NamedModel): "thinking" | "enable_thinking" | undefined {
   if (SWITCHED_MODEL.test(target.model) && isAtVendor(target)) return "thinking";
-  if (QWEN_SWITCHED_MODEL.test(target.model) && ALIBABA_HOST.test(target.url?.hostname ?? "")) return "enable_thinking";
+  if (QWEN_SWITCHED_MODEL.test(target.model) && isAtAlibaba(target)) return "enable_thinking";
   return undefined;
 }
 
 /** Reports whether a call of one tool can be required by its name: Kimi K3 refuses that, but not `required`. [D: Moonshot] */
 export const canRequireByName = (target: NamedModel): boolean =>
-  canRequireCall(target) && !(target.model.startsWith("kimi-k3") && isAtVendor(target));
+  canRequireCall(target) && !(target.model.startsWith("kimi-k3") && isAtMoonshot(target));
 
 /** Models whose vendor sets temperature and the like itself: "invalid temperature: only 1 is allowed for this model". [D: Moonshot] */
 const FIXED_SAMPLING = /^kimi-k(?:2\.[5-9]|[3-9])/;
 
 /** Reports whether a model takes other sampling settings than its vendor's. */
 export const takesSampling = (target: NamedModel): boolean =>
-  !(FIXED_SAMPLING.test(target.model) && isAtVendor(target));
+  !(FIXED_SAMPLING.test(target.model) && isAtMoonshot(target));
 
 /** xAI's models that refuse penalties, also of 0: "Model … does not support parameter presencePenalty". [D: issues of agents] */
 const WITHOUT_PENALTIES = /^grok-(?:[4-9]|code|build)/;

@@ -28,6 +28,7 @@ import {
   dropDetail,
   errorResultText,
   fitName,
+  isAtDeepseek,
   isOfFamily,
   isOpenaiModel,
   joinAssistantTexts,
@@ -61,7 +62,7 @@ const COUNT_MEMBERS = new Set([
 /** Encodes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
 export function* encodeRequest(asked: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(asked, context);
-  const conversation = withPossibleChoice(asked, context);
+  const conversation = withoutRefusedThinking(withPossibleChoice(asked, context), context);
   if ((conversation.choices ?? 1) > 1)
     context.refuse(pathOfUse(conversation, "choices"), "there is one answer to a request");
   const withImageTool = { ...conversation, ...imageTool.write(conversation, context) };
@@ -87,6 +88,19 @@ function withPossibleChoice(conversation: Conversation, context: EncodeContext):
   const { toolChoice: choice } = conversation;
   if (!takesOnlyAuto(context) || (choice?.mode !== "none" && choice?.mode !== "allowed")) return conversation;
   return withOnlyAllowed(conversation, { required: false, names: [], ...choice }, context);
+}
+
+/** Returns a conversation that asks not to think where a call is required, which DeepSeek's models refuse while they think. [D] */
+function withoutRefusedThinking(conversation: Conversation, context: EncodeContext): Conversation {
+  const { reasoning = {}, toolChoice: choice } = conversation;
+  const isForced =
+    choice?.mode === "required" || choice?.mode === "named" || (choice?.mode === "allowed" && choice.required);
+  if (!isForced || !isAtDeepseek(context) || isReasoningOff(reasoning) || !mayReason(context)) return conversation;
+  context.change(
+    pathOfUse(conversation, "tool_choice", pathOfUse(conversation, "tool_choice_allowed")),
+    "the model does not think, so that a call can be required",
+  );
+  return { ...conversation, reasoning: { effort: "none" } };
 }
 
 /** Returns the conversation without thinking settings, where the model does not think, or without those that it does not take. */

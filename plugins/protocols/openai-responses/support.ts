@@ -70,7 +70,7 @@ export const support: SupportTable = {
   tools_server_needed: "refused",
   tool_choice: [
     "mapped",
-    "a required tool call is left to the model at Meta, and no tools are sent where the choice is none, declared",
+    "a required tool call turns off thinking at DeepSeek; at Meta it is left to the model, and no tools are sent where the choice is none; all declared",
   ],
   tool_choice_allowed: ["mapped", "at Meta only the allowed tools are sent, declared"],
   parallel_off: "mapped",

@@ -119,6 +119,16 @@ export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel):
 export const reasonsByDefault = (target: TargetModel): boolean =>
   REASONS_BY_DEFAULT.test(target.model) && mayReason(target);
 
+/** The APIs of vendors whose models others serve too, without these vendors' restrictions. */
+const DEEPSEEK_HOST = /(?:^|\.)deepseek\.com$/;
+const MOONSHOT_HOST = /(?:^|\.)(?:moonshot\.(?:ai|cn)|kimi\.com)$/;
+const ALIBABA_HOST = /\.aliyuncs\.com$/;
+
+const isAt = (host: RegExp, { url }: Pick<TargetModel, "url">): boolean => host.test(url?.hostname ?? "");
+export const isAtDeepseek = (target: Pick<TargetModel, "url">): boolean => isAt(DEEPSEEK_HOST, target);
+export const isAtMoonshot = (target: Pick<TargetModel, "url">): boolean => isAt(MOONSHOT_HOST, target);
+export const isAtAlibaba = (target: Pick<TargetModel, "url">): boolean => isAt(ALIBABA_HOST, target);
+
 /** Servers, and their models. */
 type ServedModels = readonly (readonly [host: RegExp, model: RegExp])[];
 
@@ -131,12 +141,12 @@ const AUTO_ONLY: ServedModels = [
 /** Those that refuse to require a tool call, the latter because the models always think. [D] */
 const WITHOUT_REQUIRED: ServedModels = [
   ...AUTO_ONLY,
-  [/(?:^|\.)(?:moonshot\.(?:ai|cn)|kimi\.com)$/, /^kimi-k2(?:\.7|-thinking)/],
-  [/\.aliyuncs\.com$/, /^qwen3\.(?:[89]|\d\d)-max/],
+  [MOONSHOT_HOST, /^kimi-k2(?:\.7|-thinking)/],
+  [ALIBABA_HOST, /^qwen3\.(?:[89]|\d\d)-max/],
 ];
 
-const isAmong = (models: ServedModels, { model, url }: Pick<TargetModel, "model" | "url">): boolean =>
-  models.some(([host, name]) => name.test(model) && host.test(url?.hostname ?? ""));
+const isAmong = (models: ServedModels, target: Pick<TargetModel, "model" | "url">): boolean =>
+  models.some(([host, name]) => name.test(target.model) && isAt(host, target));
 
 /** Reports whether a tool call can be required. */
 export const canRequireCall = (target: Pick<TargetModel, "model" | "url">): boolean =>

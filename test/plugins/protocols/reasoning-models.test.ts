@@ -14,8 +14,10 @@ t.test(
     const models = patternIn(chat, "NEEDS_REASONING");
     t.match(models, /deepseek/);
     t.equal(patternIn(messages, "NEEDS_THINKING"), models);
-    const hosts = patternIn(chat, "DEMANDING_HOST");
-    t.match(hosts, /deepseek/);
-    t.equal(patternIn(messages, "DEMANDING_HOST"), hosts);
+    for (const name of ["DEEPSEEK_HOST", "MOONSHOT_HOST"]) {
+      const host = patternIn("openai/request.encode.ts", name);
+      t.match(host, /\(\?:\^/);
+      t.equal(patternIn(messages, name), host);
+    }
   },
 );

@@ -330,6 +330,20 @@ t.test("a required call is left to the model where its server refuses one, which
   t.same(choice(required as ToolChoice, ...openai), ["required", "", 1]);
 });
 
+t.test("a required call turns off thinking at DeepSeek, which refuses both together", async (t) => {
+  const effort = (more: Partial<Conversation>, host: string) => {
+    const asked = plain({ tools: [{ kind: "function", name: "f", at: "f" }], reasoning: { effort: "high" }, ...more });
+    const { body, losses } = written(asked, {}, "deepseek-v4-pro", new URL(`https://${host}/v1`));
+    return [(body["reasoning"] as { effort: string }).effort, losses.notices.length];
+  };
+  const toolChoice: ToolChoice = { mode: "required" };
+  t.same(effort({ toolChoice, reasoning: {} }, "api.deepseek.com"), ["none", 1]);
+  t.same(effort({ toolChoice: { mode: "named", name: "f" } }, "api.deepseek.com"), ["none", 1]);
+  t.same(effort({ toolChoice, reasoning: { effort: "none" } }, "api.deepseek.com"), ["none", 0]);
+  t.same(effort({}, "api.deepseek.com"), ["high", 0]);
+  t.same(effort({ toolChoice }, "models.example"), ["high", 0]);
+});
+
 t.test("a request of this protocol has the same content when it is encoded again", async (t) => {
   const body = {
     model: "any",
