@@ -48,6 +48,40 @@ paths:
   t.equal(upstream.handshakes.length, 1);
 });
 
+t.test("a handshake is refused where a plugin changes texts, as no plugin sees those of a WebSocket", async (t) => {
+  const upstream = await socketUpstream(t);
+  const address = "{ pattern: /[a-z]{1,9}@home/, maxLength: 14 }";
+  const changes = {
+    mask: `await exchange.maskText("address", ${address});`,
+    replace: `await exchange.replaceText(${address}, () => "");`,
+    caught: `await exchange.replaceText(${address}, () => "").catch(() => {});`,
+    map: "exchange.mapText(['user'], () => '');",
+    looks: `await exchange.findText(${address}); exchange.texts();`,
+  };
+  const names = Object.keys(changes);
+  const running = await startGateway(
+    t,
+    `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:vendor-m] } }
+plugins: { ${names.map((name) => `${name}: { from: ./${name}.ts }`).join(", ")} }
+paths: { ${names.map((name) => `/${name}/v1/realtime: { protocol: openai-realtime, use: [auth, ${name}, models, rewrite, usage] }`).join(", ")} }
+`,
+    Object.fromEntries(
+      Object.entries(changes).map(([name, code]) => [
+        `${name}.ts`,
+        `export default class { async request(exchange) { ${code} } }`,
+      ]),
+    ),
+  );
+  const ask = (name: string) =>
+    open(`ws://127.0.0.1:${running.port}/${name}/v1/realtime?model=m`, [], { "x-api-key": KEY });
+  for (const name of names.slice(0, -1)) await t.rejects(ask(name), /^426 .*no plugin sees the messages/, name);
+  t.equal(upstream.handshakes.length, 0);
+  const { socket, closed } = await ask("looks");
+  socket.close();
+  await closed;
+});
+
 t.test("a client that leaves while its handshake waits reaches no provider, and its exchange ends", async (t) => {
   const upstream = await socketUpstream(t);
   const waiting = `

@@ -116,6 +116,15 @@ function checkCharge({ tokens, cost, priced, once, usage }: ExchangeCharge): voi
   if (usage !== undefined) checkUsage(usage);
 }
 
+/** @throws GatewayError for a WebSocket: its texts come after the handshake, and would be sent as they are */
+function checkMessagesAreSeen({ socket }: Protocol): void {
+  if (socket)
+    throw new GatewayError("upgrade_required", {
+      message: "A plugin of this path changes the texts of requests, and no plugin sees the messages of a WebSocket.",
+      hint: "Use a POST request; the operator lists plugins for WebSockets in a chain of their own.",
+    });
+}
+
 /** Reads the model of an edited body. @throws GatewayError `plugin_failed` where there is none: the client is not to blame for that */
 function readEditedModel(body: Body): string {
   if (!body.modelField && body.member("model")?.kind !== "string")
@@ -412,6 +421,7 @@ export class Exchange {
    * Replaces what a pattern matches in the texts of the request; all other bytes are kept. Long texts are searched in many turns of
    * the event loop, during which the body must not be changed: await it. A phase that ends before has failed, and so has one that
    * catches its error, unless it has answered: the texts would be sent as they were.
+   * @throws GatewayError `upgrade_required` for a WebSocket, whose messages no plugin sees
    * @throws SyntaxError for a pattern that matches the empty string; TypeError for any other wrong argument
    */
   replaceText(match: TextMatch, replace: Replace): Promise<void> {
@@ -421,6 +431,7 @@ export class Exchange {
   private async replaceMatches(match: TextMatch, replace: Replace): Promise<void> {
     this.unreplaced++;
     try {
+      checkMessagesAreSeen(this.protocol);
       const { body } = this;
       const edits = await replaceMatches(this.searched, match, replace);
       if (this.body !== body) throw new Error("The body was changed while texts of it were being replaced.");
@@ -437,7 +448,7 @@ export class Exchange {
    * `unmaskResponseText`. Members that name the client's user or label the request (`user`, `metadata`) are left out if it
    * matches in them. In all else like `replaceText`: await it.
    * @param name of the masks: letters a to z and hyphens
-   * @throws GatewayError `unsupported_media_type` for a form; `body_too_large` for more than 100,000 different texts
+   * @throws GatewayError as `replaceText`; `unsupported_media_type` for a form; `body_too_large` for more than 100,000 different texts
    */
   maskText(name: string, match: TextMatch): Promise<void> {
     return awaitedLater(maskText(this, name, match));
@@ -453,8 +464,12 @@ export class Exchange {
     return this.replaceError ?? new Error("The phase has ended before replaceText has: await it.");
   }
 
-  /** Replaces the request's whole texts of these kinds, in one turn of the event loop; all other bytes are kept. */
+  /**
+   * Replaces the request's whole texts of these kinds, in one turn of the event loop; all other bytes are kept.
+   * @throws GatewayError `upgrade_required` for a WebSocket, whose messages no plugin sees
+   */
   mapText(kinds: readonly TextKind[], map: MapText): void {
+    checkMessagesAreSeen(this.protocol);
     this.edit(mapTextEdits(this.body, this.protocol, kinds, map));
   }
 
