@@ -48,9 +48,7 @@ export default class Langfuse implements Plugin {
     const { id, time, elapsed, caller, model, attempt, usage, outcome, error } = exchange;
     if (exchange.dryRun) return;
     const [startTime, endTime] = [time, time + elapsed].map((each) => new Date(each).toISOString());
-    const texts = this.options.texts
-      ? exchange.texts().map(({ kind, text }) => ({ role: kind, content: text }))
-      : undefined;
+    const texts = this.options.texts ? requestTexts(exchange) : undefined;
     const { output = "" } = this.answer(exchange);
     const isLarge = JSON.stringify([texts, output]).length > MAX_TEXTS;
     const written = isLarge ? { metadata: { texts: "too large" } } : { input: texts, ...this.answer(exchange) };
@@ -108,5 +106,14 @@ export default class Langfuse implements Plugin {
     } catch (thrown) {
       this.log.warn({ lost: batch.length, cause: (thrown as Error).message }, "Langfuse did not take a batch");
     }
+  }
+}
+
+/** Returns the texts of a request; none of one that names a member twice or in other letters: readers take different ones. */
+function requestTexts(exchange: DoneExchange): { role: string; content: string }[] | undefined {
+  try {
+    return exchange.texts().map(({ kind, text }) => ({ role: kind, content: text }));
+  } catch {
+    return undefined;
   }
 }

@@ -13,7 +13,7 @@ const textPart = (text: string) => ({ type: "text", content: text.slice(0, MAX_T
 
 /** Returns request and response texts as JSON in the conventions' format; only where the operator enables it. */
 export function contentAttributes(exchange: DoneExchange, output: string | undefined, facts: AnswerFacts): Attributes {
-  const texts = exchange.body.length > MAX_READ_BYTES ? [] : exchange.texts();
+  const texts = requestTexts(exchange);
   const system = newest(texts.filter(({ kind }) => kind === "system")).map(({ text }) => textPart(text));
   const messages = newest(texts.filter(({ kind }) => kind !== "system")).map(({ kind, text }) => ({
     role: ROLES[kind] ?? "assistant",
@@ -26,6 +26,15 @@ export function contentAttributes(exchange: DoneExchange, output: string | undef
     ...(messages.length > 0 && { "gen_ai.input.messages": JSON.stringify(messages) }),
     ...(answer.length > 0 && { "gen_ai.output.messages": JSON.stringify(answer) }),
   };
+}
+
+/** Returns the texts of a request; none of one that names a member twice or in other letters: readers take different ones. */
+function requestTexts(exchange: DoneExchange): ReturnType<DoneExchange["texts"]> {
+  try {
+    return exchange.body.length > MAX_READ_BYTES ? [] : exchange.texts();
+  } catch {
+    return [];
+  }
 }
 
 /** Returns the last texts that an attribute may hold. */

@@ -33,11 +33,11 @@ const splitText = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE
 /** Yields an answer as protocol-independent events; without streaming, each text is one piece. */
 function* eventsOf(
   answer: ProviderAnswer,
-  echo: string,
+  echo: () => string,
   streaming: boolean,
 ): Generator<Exclude<Event, { type: "error" }>> {
   yield { type: "start", id: "answer-1", model: "vendors-model", created: 1_790_000_000 };
-  const { reasoning, text = answer.call ? "" : echo, call } = answer;
+  const { reasoning, text = answer.call ? "" : echo(), call } = answer;
   const blocks: [EventOf<"open">, string][] = [];
   const place = () => ({ type: "open", block: blocks.length, choice: 0 }) as const;
   if (reasoning) blocks.push([{ ...place(), kind: "reasoning" }, reasoning]);
@@ -67,7 +67,7 @@ export function encodeProviderAnswer(protocol: Protocol, request: DemoRequest, a
   }
   if (status !== 200) throw new Error(`An answer with the status ${status} needs a body.`);
   const asked = new Body([Buffer.from(JSON.stringify(request.body ?? {}))], "json");
-  const echo = requestTexts(asked, protocol, ["user"]).at(-1)?.text ?? "";
+  const echo = () => requestTexts(asked, protocol, ["user"]).at(-1)?.text ?? "";
   const encoded = encodeAnswer(protocol, request, [...eventsOf(answer, echo, request.streaming)], demoId(request));
   return { ...encoded, headers: { ...encoded.headers, ...headers } };
 }

@@ -58,6 +58,22 @@ t.test("texts are not sent unless configured, and failures are reported as such"
   t.match(batches.flat()[1]?.body, { level: "ERROR", statusMessage: /upstream/ });
 });
 
+t.test("a request whose texts readers could read differently is reported without them", async (t) => {
+  const { url, batches } = await receiver(t);
+  const driven = await drive(Langfuse, { options: { ...settings, url, texts: true } });
+  const body = { model: "any", messages: [{ role: "user", content: "Hello" }], Messages: [] };
+  t.equal((await driven.ask({ protocol: "openai-chat", body }, "Fine.")).status, 200);
+  await driven.close();
+  t.match(
+    batches.flat().map(({ body }) => body.output),
+    ["Fine.", "Fine."],
+  );
+  t.same(
+    driven.log.filter(({ level }) => level === "error"),
+    [],
+  );
+});
+
 t.test("what exceeds the limit, or is not accepted, is dropped and reported, and no request suffers", async (t) => {
   const { url, batches } = await receiver(t, 500);
   const driven = await drive(Langfuse, { options: { ...settings, url, most: 4 } });

@@ -229,6 +229,18 @@ t.test("a span holds no more of a request than a collector takes, however large 
   t.notOk(second?.attributes["gen_ai.input.messages"], "of a larger one nothing is read");
 });
 
+t.test("a request whose texts readers could read differently is traced without them", async (t) => {
+  const { send, flush, log } = await traced(t, ", content: true");
+  t.equal((await send({ model: "plain", Messages: [] })).status, 200);
+  const spans = await flush();
+  t.same(spans.map(({ kind }) => kind).sort(), [2, 3]);
+  t.notOk(spans.some(({ attributes }) => attributes["gen_ai.input.messages"]));
+  t.same(
+    log.lines.filter(({ level }) => level === "error" || level === "warn"),
+    [],
+  );
+});
+
 t.test("a collector that fails affects no request, and is reported in the log", async (t) => {
   const { send, flush, collector, log } = await traced(t, "");
   collector.how.status = 400;
