@@ -1,5 +1,4 @@
-import { createWriteStream, type WriteStream } from "node:fs";
-import { open } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import { type DoneExchange, Options, type Plugin } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
@@ -9,24 +8,24 @@ import { z } from "zod";
 export default class RequestLog implements Plugin {
   static options = z.strictObject({ file: z.string() });
 
-  private lines: WriteStream | undefined;
+  private file: FileHandle | undefined;
 
   constructor(@inject(Options) private readonly options: z.infer<typeof RequestLog.options>) {}
 
   /** `npm start -- check` detects a file that cannot be written, and does not create one. */
   async start({ dry }: { dry: boolean }): Promise<void> {
     if (dry) return (await open(this.options.file, "r+").catch(ignoreMissing))?.close();
-    const file = await open(this.options.file, "a");
-    this.lines = createWriteStream("", { fd: file });
+    this.file = await open(this.options.file, "a");
   }
 
-  done({ time, caller, model, status, outcome }: DoneExchange): void {
+  /** The gateway logs a failure, as on a full disk, and counts it. */
+  async done({ time, caller, model, status, outcome }: DoneExchange): Promise<void> {
     const line = { time: new Date(time).toISOString(), key: caller?.id, model: model?.id, status, outcome };
-    this.lines?.write(`${JSON.stringify(line)}\n`);
+    await this.file?.appendFile(`${JSON.stringify(line)}\n`);
   }
 
-  close(): Promise<void> {
-    return new Promise((closed) => (this.lines ? this.lines.end(closed) : closed()));
+  async close(): Promise<void> {
+    await this.file?.close();
   }
 }
 

@@ -25,3 +25,16 @@ t.test("a dry start creates no file, and reports one that cannot be written", as
   t.notOk(existsSync(fresh));
   await t.rejects(new RequestLog({ file: join(folder, "requests.log") }).start({ dry: true }), { code: "EISDIR" });
 });
+
+t.test("a file that cannot be written any more, as on a full disk, is reported and ends no gateway", async (t) => {
+  const file = "/dev/full";
+  if (!existsSync(file)) return t.pass("there is no such device here");
+  const running = await startExample(t, "request-log", { file });
+  for (let i = 0; i < 2; i++) t.equal((await say(running, "hi")).status, 200);
+  await running.gateway.stop({ drain: 0 });
+  const failure = { message: "a plugin failed to record", fields: { origin: "request-log.done", cause: /ENOSPC/ } };
+  t.match(
+    running.log.lines.filter(({ level }) => level === "error"),
+    [failure, failure],
+  );
+});
