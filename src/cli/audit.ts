@@ -3,6 +3,7 @@ import { literalSecrets, settingPosition } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { groupAndParents } from "../core/limits.ts";
 import { LOOPBACK, Networks } from "../core/networks.ts";
+import { demoProviders } from "../marketplace/marketplace-of.ts";
 import type { KeyRecord } from "../store/keys.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable } from "../text/table.ts";
@@ -205,7 +206,7 @@ const RULES: readonly Rule[] = [
     message: "it is unavailable while its only target is",
     fix: "add a second target, or fallback: [another model]",
     find: ({ models, providers }) => {
-      const demo = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
+      const demo = demoProviders(providers);
       return models.flatMap(({ id, targets, fallback }) =>
         targets.length + fallback.length === 1 && !demo.has(targets[0]?.provider ?? "") ? [`models ${id}`] : [],
       );

@@ -5,6 +5,7 @@ import { OidcSignIn } from "../admin/oidc.ts";
 import { formatSignInError } from "../admin/sign-in-errors.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
 import type { Protocol } from "../core/protocol.ts";
+import { demoProviders } from "../marketplace/marketplace-of.ts";
 import { isBuffered, measureArrivals } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
 import { folderProblem, journalFolder } from "../store/journal/files.ts";
@@ -225,7 +226,7 @@ function clockFindings(listings: readonly VendorListing[]): DoctorFinding[] {
 
 /** Returns the id of a built-in model that streams slowly; undefined: there is none. */
 function slowModel({ models, providers }: Config): string | undefined {
-  const demo = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
+  const demo = demoProviders(providers);
   return models.find(({ targets }) => targets.some(({ provider, model }) => demo.has(provider) && model === "slow"))
     ?.id;
 }

@@ -6,7 +6,7 @@ import type { Marketplace, Target } from "../core/marketplace.ts";
 import { OPERATOR_SOURCE } from "../core/price-list.ts";
 import type { PluginProblem } from "../loader/problems.ts";
 import { Catalogue } from "../prices/catalogue.ts";
-import { buildMarketplace, enabledProviders } from "./marketplace-of.ts";
+import { buildMarketplace, demoProviders, enabledProviders } from "./marketplace-of.ts";
 import { missingTextRate } from "./price-warnings.ts";
 
 /**
@@ -55,7 +55,7 @@ function missingFacts(
   { budgets, providers }: Pick<Config, "budgets" | "providers">,
   marketplace: Marketplace,
 ): Map<string, string> {
-  const free = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
+  const free = demoProviders(providers);
   const found = new Map<string, string>();
   for (const { hard, models, provider } of budgets) {
     for (const { id, targets, capabilities } of marketplace.list(models && { id: "", name: "", models }))

@@ -16,6 +16,10 @@ export const enabledProviders = (providers: Config["providers"]): Map<string, Pr
     ),
   );
 
+/** Returns the names of providers that are the built-in one: it costs nothing, and is reached without the network. */
+export const demoProviders = (providers: Config["providers"]): ReadonlySet<string> =>
+  new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
+
 /** Builds the marketplace of a file's models and the providers that are on; facts missing in the file come from the catalogue. */
 export function buildMarketplace(
   models: readonly ConfiguredModel[],
