@@ -6,8 +6,8 @@ import { LOOPBACK, Networks } from "../core/networks.ts";
 import { demoProviders } from "../marketplace/marketplace-of.ts";
 import type { KeyRecord } from "../store/keys.ts";
 import { UsageError } from "../text/format-error.ts";
-import { formatTable } from "../text/table.ts";
-import { parseVerbArguments, type Terminal } from "./verb.ts";
+import { printTable } from "../text/table.ts";
+import { parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 const LEVELS = ["high", "medium", "low"] as const;
 type AuditLevel = (typeof LEVELS)[number];
@@ -320,11 +320,9 @@ export async function runAudit(
       return { ...rule, about: each.about, ...advicePosition(file, each, setting) };
     }),
   );
-  if (values.json) io.out(JSON.stringify(advice, undefined, 2));
+  if (values.json) printJson(advice, io);
   else if (advice.length === 0) io.out("no advice");
-  else {
-    for (const line of formatTable(["LEVEL", "ID", "PROBLEM, PLACE, FIX"], adviceRows(advice))) io.out(line);
-  }
+  else printTable(["LEVEL", "ID", "PROBLEM, PLACE, FIX"], adviceRows(advice), io);
   return advice.some(({ level }) => LEVELS.indexOf(level) <= most) ? 1 : 0;
 }
 

@@ -8,10 +8,10 @@ import { compileGlob } from "../core/glob.ts";
 import { reachableHost } from "../core/networks.ts";
 import { type Client, type ClientValues, fillPlaceholders, loadClients } from "../loader/clients.ts";
 import { UsageError } from "../text/format-error.ts";
-import { formatTable } from "../text/table.ts";
+import { printTable } from "../text/table.ts";
 import type { ChooseModel } from "./first-request.ts";
 import { shellWord } from "./shell.ts";
-import { COMMAND, parseBaseUrl, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parseBaseUrl, parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   url: { type: "string" },
@@ -67,7 +67,7 @@ export async function runConnect(
     model: values.model === undefined ? first : knownModel(values.model, models),
   };
   if (end >= 0) return startClient(client, settings, args.slice(end + 1), io);
-  if (values.json) io.out(JSON.stringify(clientSettings(client, settings), undefined, 2));
+  if (values.json) printJson(clientSettings(client, settings), io);
   else for (const line of clientLines(client, settings)) io.out(line);
   return 0;
 }
@@ -111,7 +111,7 @@ function listClients(clients: readonly Client[], io: Terminal, json: boolean): n
       protocol: client.protocol,
       here: here.has(client),
     }));
-    io.out(JSON.stringify(rows, undefined, 2));
+    printJson(rows, io);
     return 0;
   }
   const columns = ["CLIENT", "NAME", "KIND", "PROTOCOL", "HERE"];
@@ -122,7 +122,7 @@ function listClients(clients: readonly Client[], io: Terminal, json: boolean): n
     client.protocol,
     here.has(client) ? "yes" : "-",
   ]);
-  for (const line of formatTable(columns, rows)) io.out(line);
+  printTable(columns, rows, io);
   return 0;
 }
 

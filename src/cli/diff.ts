@@ -1,7 +1,7 @@
 import type { ReloadResult } from "../reloads.ts";
 import { ADMIN_OPTIONS, type AdminEndpoint, askAdmin, selectAdmin } from "./admin-client.ts";
 import { printRestart } from "./reload.ts";
-import { parseVerbArguments, type Terminal } from "./verb.ts";
+import { parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 /** Runs the verb `diff`. Returns the exit code. @throws UsageError */
 export async function runDiff(
@@ -13,7 +13,7 @@ export async function runDiff(
   const found = await askAdmin(selectAdmin(values.admin, admin, io.folder), values.token, io, "/api/config/diff");
   if (!found) return 1;
   const { changes, restart } = found as Pick<ReloadResult, "changes" | "restart">;
-  if (values.json) io.out(JSON.stringify(found, undefined, 2));
+  if (values.json) printJson(found, io);
   else if (changes.length === 0) io.out("Nothing would change.");
   else
     for (const { path, before, after } of changes) io.out(`${path}: ${before ?? "(absent)"} -> ${after ?? "(gone)"}`);

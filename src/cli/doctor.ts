@@ -12,11 +12,11 @@ import { folderProblem, journalFolder } from "../store/journal/files.ts";
 import { missingSecretWarning, readSecret } from "../store/secret.ts";
 import { sqliteFileProblem } from "../store/sqlite/file-problem.ts";
 import { formatError, UsageError } from "../text/format-error.ts";
-import { countNoun, formatTable, groupDigits } from "../text/table.ts";
+import { countNoun, groupDigits, printTable } from "../text/table.ts";
 import { basePath } from "../upstream/address.ts";
 import { Agents } from "../upstream/agents.ts";
 import { checkStores } from "./store-warnings.ts";
-import { parseBaseUrl, parseVerbArguments, type Terminal } from "./verb.ts";
+import { parseBaseUrl, parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   url: { type: "string" },
@@ -66,11 +66,11 @@ export async function runDoctor(
     ...clockFindings(found.flatMap(({ listings }) => listings)),
     ...(url === undefined ? [] : [await frontFinding(url, key as string, values.model ?? slowModel(config))]),
   ];
-  if (values.json) io.out(JSON.stringify(findings, undefined, 2));
+  if (values.json) printJson(findings, io);
   else {
     const columns = ["", "WHAT", "NAME", ""];
     const rows = findings.map(({ state, what, name, message }) => [state, what, name, message]);
-    for (const line of formatTable(columns, rows)) io.out(line);
+    printTable(columns, rows, io);
     if (url === undefined) io.out("\nTo test the proxy in front: --url, with the URL that clients use.");
   }
   return findings.some(({ state }) => state === "bad" || state === "unknown") ? 1 : 0;

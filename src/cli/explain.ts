@@ -28,7 +28,7 @@ import { UpstreamResources } from "../upstream-resources.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { scan } from "../wire/json.ts";
 import { Query } from "../wire/query.ts";
-import { COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   model: { type: "string" },
@@ -82,14 +82,13 @@ export async function runExplain(args: readonly string[], io: Terminal, loaded: 
   try {
     const record = await findKey(values.key, stores);
     const explanation = await explainDry(request, loaded, stores, record);
-    if (values.json)
-      io.out(JSON.stringify({ ...explanation, off: skippedTargets(explanation, loaded.config) }, undefined, 2));
+    if (values.json) printJson({ ...explanation, off: skippedTargets(explanation, loaded.config) }, io);
     else for (const line of explanationLines(explanation, loaded.config, values.sent ?? false)) io.out(line);
     return explanation.refused ? 1 : 0;
   } catch (thrown) {
     if (!(thrown instanceof GatewayError)) throw thrown;
     const { status, code, message } = thrown;
-    if (values.json) io.out(JSON.stringify({ refused: { status, code, message, by: null } }, undefined, 2));
+    if (values.json) printJson({ refused: { status, code, message, by: null } }, io);
     else io.out(`refused   ${status} ${code}, before any plugin: ${message}`);
     return 1;
   } finally {

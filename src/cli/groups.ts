@@ -5,11 +5,19 @@ import { type GroupTotals, groupTotals } from "../store/group-totals.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { UsageError } from "../text/format-error.ts";
-import { formatCost, formatTable, formatUtc, groupDigits, numberColumns } from "../text/table.ts";
+import { formatCost, formatUtc, groupDigits, numberColumns, printTable } from "../text/table.ts";
 import { recordChange } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
-import { COMMAND, parsePastOption, parseVerbArguments, printFailure, type Terminal, wrongCommand } from "./verb.ts";
+import {
+  COMMAND,
+  parsePastOption,
+  parseVerbArguments,
+  printFailure,
+  printJson,
+  type Terminal,
+  wrongCommand,
+} from "./verb.ts";
 
 const OPTIONS = { since: { type: "string" }, json: { type: "boolean", default: false } } as const;
 
@@ -110,7 +118,7 @@ async function listGroups(
     return budgets.length === 0 ? line : { ...line, budgets };
   });
   const disabled = new Map(lines.flatMap(({ group, disabled }) => (disabled === undefined ? [] : [[group, disabled]])));
-  if (json) io.out(JSON.stringify(lines.map(lineJson), undefined, 2));
+  if (json) printJson(lines.map(lineJson), io);
   else if (lines.length === 0) io.out(`No groups yet. Put a key into one with: ${COMMAND} keys set KEY --group acme`);
   else {
     const columns = ["GROUP", ...numberColumns("KEYS", "REQUESTS", "COST"), ...(spent.length > 0 ? ["SPENT"] : [])];
@@ -123,7 +131,7 @@ async function listGroups(
       ...(spent.length > 0 ? [budgets ? formatSpending(budgets) : "-"] : []),
       ...(disabled.size > 0 ? [stateLabel(group, disabled)] : []),
     ]);
-    for (const line of formatTable(columns, rows)) io.out(line);
+    printTable(columns, rows, io);
   }
   return 0;
 }

@@ -20,7 +20,7 @@ import { countNoun, formatTable, groupDigits, numberColumns } from "../text/tabl
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
 import { curlLines, trialModels } from "./first-request.ts";
-import { COMMAND, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
+import { COMMAND, parseVerbArguments, printFailure, printJson, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
   from: { type: "string" },
@@ -82,7 +82,7 @@ export async function runInit(
   const text = formatGatewayFile(made.file);
   if (outputFile === undefined) {
     if (json) {
-      io.out(JSON.stringify({ file: null, text, found: made.found, lost: made.lost }, undefined, 2));
+      printJson({ file: null, text, found: made.found, lost: made.lost }, io);
       return 0;
     }
     io.out(text.trimEnd());

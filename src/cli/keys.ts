@@ -8,12 +8,12 @@ import type { Ledger } from "../store/ledger.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatLimitOptions } from "../text/key-limits.ts";
 import { parseTimeSpan } from "../text/moments.ts";
-import { formatTable, formatUtc, groupDigits } from "../text/table.ts";
+import { formatTable, formatUtc, groupDigits, printTable } from "../text/table.ts";
 import { type AuditedChange, recordChange } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { type BudgetSpending, budgetSpending, formatSpending, groupBudgets } from "./budget-spending.ts";
 import { checkOptionsNotEmpty, FIELD_OPTIONS, type FieldOptions, parseKeyFields } from "./key-fields.ts";
-import { COMMAND, parseVerbArguments, printFailure, type Terminal, wrongCommand } from "./verb.ts";
+import { COMMAND, parseVerbArguments, printFailure, printJson, type Terminal, wrongCommand } from "./verb.ts";
 
 const OVERLAP = "24h";
 
@@ -187,7 +187,7 @@ async function list(_name: string, context: KeyActionContext): Promise<undefined
       record.expires === undefined ? "never" : formatUtc(record.expires),
       stateLabel(record, groups[i]),
     ]);
-    for (const line of formatTable(titles, rows)) io.out(line);
+    printTable(titles, rows, io);
   }
 }
 
@@ -273,7 +273,7 @@ async function printKey(
   const behind = owners.some((owner) => owner.budgets.length > 0) ? reportBehind(ledger, io) : {};
   const budgets = await budgetSpending(owners, ledger, timezone);
   if (json) {
-    io.out(JSON.stringify({ ...keyJson(record), limits, budgets, ...behind }, undefined, 2));
+    printJson({ ...keyJson(record), limits, budgets, ...behind }, io);
     return;
   }
   const list = (values: readonly string[] | undefined) => values?.join(", ") ?? "all";

@@ -3,7 +3,7 @@ import { type Price, SERVICE_TIERS, type TieredRates } from "../core/price.ts";
 import { OPERATOR_SOURCE, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
 import { formatTable, groupDigits, numberColumns } from "../text/table.ts";
-import { parseVerbArguments, type Terminal } from "./verb.ts";
+import { parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 const OPTIONS = { prices: { type: "boolean" }, json: { type: "boolean" } } as const;
 
@@ -27,7 +27,7 @@ interface ModelLine {
 export async function runModels(args: readonly string[], io: Terminal, config: Config): Promise<number> {
   const { prices, json } = parseVerbArguments(args, OPTIONS).values;
   const models = await modelLines(config);
-  if (json) io.out(JSON.stringify(models.map(modelJson), undefined, 2));
+  if (json) printJson(models.map(modelJson), io);
   else for (const line of prices ? priceTable(models) : factTable(models)) io.out(line);
   return 0;
 }

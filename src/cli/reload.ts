@@ -1,7 +1,7 @@
 import type { ReloadResult } from "../reloads.ts";
 import { ADMIN_OPTIONS, type AdminEndpoint, askAdmin, selectAdmin } from "./admin-client.ts";
 import { systemUser } from "./author.ts";
-import { parseVerbArguments, type Terminal } from "./verb.ts";
+import { parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 /** Runs the verb `reload`. Returns the exit code. @throws UsageError */
 export async function runReload(
@@ -14,7 +14,7 @@ export async function runReload(
   const found = await askAdmin(selectAdmin(values.admin, admin, io.folder), values.token, io, "/api/reload", by);
   if (!found) return 1;
   const { changes, restart, generation } = found as ReloadResult;
-  if (values.json) io.out(JSON.stringify(found, undefined, 2));
+  if (values.json) printJson(found, io);
   else {
     const what = changes.length === 1 ? "one change" : `${changes.length} changes`;
     io.out(changes.length === 0 ? "Nothing has changed." : `Reloaded: ${what}, generation ${generation}.`);

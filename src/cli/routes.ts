@@ -1,13 +1,13 @@
 import type { Config, ConfiguredPath } from "../config/types.ts";
-import { formatTable } from "../text/table.ts";
-import { parseVerbArguments, type Terminal } from "./verb.ts";
+import { printTable } from "../text/table.ts";
+import { parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 /** Runs the verb `routes`. Returns the exit code 0. @throws UsageError */
 export async function runRoutes(args: readonly string[], io: Terminal, config: Config): Promise<number> {
   const { values } = parseVerbArguments(args, { json: { type: "boolean" } });
   const routes = config.paths.map((path) => describeRoute(path, config));
   if (values.json) {
-    io.out(JSON.stringify(routes, undefined, 2));
+    printJson(routes, io);
     return 0;
   }
   const columns = ["PATH", "ANSWERS", "CHAIN", "PLUGINS"];
@@ -17,7 +17,7 @@ export async function runRoutes(args: readonly string[], io: Terminal, config: C
     chain === path ? "-" : chain,
     plugins.join(" "),
   ]);
-  for (const line of formatTable(columns, rows)) io.out(line);
+  printTable(columns, rows, io);
   if (config.pathsOff.length > 0) io.out(`\noff: ${config.pathsOff.join(", ")}`);
   return 0;
 }

@@ -8,11 +8,11 @@ import type { Maintenance, ProgressListener, RestoreOptions, RestoreResult } fro
 import type { StoreImport } from "../store/postgres/import.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatOwnLimits } from "../text/key-limits.ts";
-import { countNoun, formatTable, formatUtc, groupDigits } from "../text/table.ts";
+import { countNoun, formatUtc, groupDigits, printTable } from "../text/table.ts";
 import { cliAuthor } from "./author.ts";
 import { reportBehind } from "./behind.ts";
 import { DEFAULT_ENTRIES } from "./help/store.ts";
-import { parsePastOption, parseVerbArguments, printFailure, type Terminal, wrongCommand } from "./verb.ts";
+import { parsePastOption, parseVerbArguments, printFailure, printJson, type Terminal, wrongCommand } from "./verb.ts";
 
 /** Entries of the audit trail that are read at a time. */
 const PAGE = 1000;
@@ -157,9 +157,9 @@ async function runCommand(
     );
   } else if (command.verb === "audit") {
     const entries = await readTrail(maintenance.audit, command.since);
-    if (command.json) io.out(JSON.stringify(entries, undefined, 2));
+    if (command.json) printJson(entries, io);
     else if (entries.length === 0) io.out("The audit trail has no entries since then.");
-    else for (const line of formatTable(COLUMNS, entries.map(auditRow))) io.out(line);
+    else printTable(COLUMNS, entries.map(auditRow), io);
   } else {
     const problems = await maintenance.verify(progress);
     if (command.json) io.out(JSON.stringify({ ok: problems.length === 0, problems }));

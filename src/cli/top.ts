@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { UsageError } from "../text/format-error.ts";
 import { formatTable, groupDigits } from "../text/table.ts";
 import { ADMIN_OPTIONS, type AdminEndpoint, askAdmin, selectAdmin } from "./admin-client.ts";
-import { parseVerbArguments, type Terminal } from "./verb.ts";
+import { parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 const OPTIONS = { ...ADMIN_OPTIONS, once: { type: "boolean" } } as const;
 
@@ -40,7 +40,7 @@ export async function runTop(
     if (!answer) return 1;
     const { requests: live } = answer as { requests: LiveLine[] };
     if (values.json) {
-      io.out(JSON.stringify(live, undefined, 2));
+      printJson(live, io);
       return 0;
     }
     if (!values.once) io.clear?.();

@@ -127,6 +127,10 @@ export function parseOption<T>(option: string, parse: () => T): T {
   }
 }
 
+/** Prints a value as indented JSON. */
+export const printJson = (value: unknown, io: Pick<Terminal, "out">): void =>
+  io.out(JSON.stringify(value, undefined, 2));
+
 /** Parses `--url`, the gateway as clients reach it, with or without the version segment. @throws UsageError */
 export function parseBaseUrl(text: string): string {
   if (!/^https?:$/.test(URL.parse(text)?.protocol ?? ""))

@@ -6,6 +6,15 @@ type TableColumn = string | { right: string };
 /** Returns columns of numbers. */
 export const numberColumns = (...titles: string[]): TableColumn[] => titles.map((right) => ({ right }));
 
+/** Prints a table. */
+export function printTable(
+  columns: readonly TableColumn[],
+  rows: readonly (readonly string[])[],
+  io: { out(line: string): void },
+): void {
+  for (const line of formatTable(columns, rows)) io.out(line);
+}
+
 /** Formats a table: titles, then rows, columns two spaces apart, no trailing spaces. */
 export function formatTable(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string[] {
   const titles = columns.map((column) => (typeof column === "string" ? column : column.right));
