@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { asObject, parseJson } from "../wire/values.ts";
 import { AdminError } from "./errors.ts";
 
 /** Limit in bytes of a request's body. */
@@ -38,11 +39,7 @@ export async function readJsonBody(request: IncomingMessage): Promise<Record<str
   if (length === 0) return {};
   if (!request.headers["content-type"]?.startsWith("application/json"))
     throw new AdminError("bad_request", "The body must be JSON, and say so: content-type: application/json.");
-  try {
-    const body: unknown = JSON.parse(Buffer.concat(pieces).toString());
-    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
-  } catch {
-    // Reported below.
-  }
-  throw new AdminError("bad_request", "The body must be a JSON object.");
+  const body = asObject(parseJson(Buffer.concat(pieces).toString()));
+  if (!body) throw new AdminError("bad_request", "The body must be a JSON object.");
+  return body;
 }

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type * as client from "openid-client";
+import { atPath } from "../config/tree.ts";
 import type { OidcSettings } from "../config/types.ts";
 import { optionalPackage } from "../store/optional-package.ts";
 import { asText } from "../wire/values.ts";
@@ -161,11 +162,5 @@ export class OidcSignIn {
 
 /** Returns a claim by its name, or by a dotted path. */
 function claimAt(claims: Claims, path: string): unknown {
-  if (Object.hasOwn(claims, path)) return claims[path];
-  let here: unknown = claims;
-  for (const step of path.split(".")) {
-    if (typeof here !== "object" || here === null || !Object.hasOwn(here, step)) return undefined;
-    here = (here as Claims)[step];
-  }
-  return here;
+  return Object.hasOwn(claims, path) ? claims[path] : atPath(claims, ...path.split("."));
 }

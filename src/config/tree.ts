@@ -1,3 +1,4 @@
+import { asObject } from "../wire/values.ts";
 import type { ConfigPath } from "./problems.ts";
 
 /** A parsed value that may have any shape, valid or not. */
@@ -5,7 +6,7 @@ export type YamlValue = unknown;
 
 /** Reports whether a value is a map: neither a list nor a scalar. */
 export function isMap(tree: YamlValue): tree is Record<string, YamlValue> {
-  return typeof tree === "object" && tree !== null && !Array.isArray(tree);
+  return asObject(tree) !== undefined;
 }
 
 /** Returns names and values of a map; none for anything else. */

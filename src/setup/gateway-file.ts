@@ -1,4 +1,5 @@
 import { stringify } from "yaml";
+import { isMap } from "../config/tree.ts";
 import { groupDigits } from "../text/table.ts";
 import type { ModelOffer, VendorOffer } from "./offers.ts";
 
@@ -22,7 +23,7 @@ export interface NewEntry {
 /** Formats a value as one line of YAML. */
 function oneLine(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(oneLine).join(", ")}]`;
-  if (typeof value === "object" && value !== null)
+  if (isMap(value))
     return `{ ${Object.entries(value)
       .map(([name, each]) => `${oneLine(name)}: ${oneLine(each)}`)
       .join(", ")} }`;
@@ -35,7 +36,7 @@ export function formatGatewayFile({ about, sections = {}, providers, models }: N
   const entry = ({ name, entry: value, comment }: NewEntry) =>
     `  ${oneLine(name)}: ${oneLine(value)}${comment === undefined ? "" : `   # ${comment}`}`;
   const section = ([name, value]: [string, unknown]): string[] =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
+    isMap(value)
       ? ["", `${name}:`, ...Object.entries(value).map(([key, each]) => `  ${oneLine(key)}: ${oneLine(each)}`)]
       : [`${name}: ${oneLine(value)}`];
   const lines = [
