@@ -1,13 +1,14 @@
-import type {
-  DatedRates,
-  GenaiExtract,
-  GenaiModel,
-  GenaiRates,
-  GenaiVendor,
-  NameRule,
-  StoredDatedRates,
-  StoredGenaiModel,
-  StoredRates,
+import {
+  type DatedRates,
+  type GenaiExtract,
+  type GenaiModel,
+  type GenaiRates,
+  type GenaiVendor,
+  isDated,
+  type NameRule,
+  type StoredDatedRates,
+  type StoredGenaiModel,
+  type StoredRates,
 } from "./genai-table.ts";
 
 /** Extracts what the gateway reads of genai-prices' data, for known vendors: a small part of the package. */
@@ -57,8 +58,6 @@ function packModel(
 
 const packDated = ({ constraint, prices }: DatedRates, names: readonly string[]): StoredDatedRates =>
   constraint ? [packRates(prices, names), constraint] : [packRates(prices, names)];
-
-const isDated = (prices: GenaiModel["prices"]): prices is readonly DatedRates[] => Array.isArray(prices);
 
 function packRates(rates: GenaiRates, names: readonly string[]): StoredRates {
   const values = names.map((name) => rates[name] ?? null);

@@ -33,6 +33,9 @@ export interface GenaiModel {
   readonly prices: GenaiRates | readonly DatedRates[];
 }
 
+/** Reports whether prices differ by date, or by the time of day. */
+export const isDated = (prices: GenaiModel["prices"]): prices is readonly DatedRates[] => Array.isArray(prices);
+
 export interface GenaiVendor {
   readonly id: string;
   /** Vendors whose models this one offers too. */

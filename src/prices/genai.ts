@@ -3,12 +3,12 @@ import { undatedName } from "../core/marketplace.ts";
 import type { Price, Rates } from "../core/price.ts";
 import type { DatedPrice } from "../core/price-list.ts";
 import {
-  type DatedRates,
   type GenaiConstraint,
   type GenaiExtract,
   type GenaiModel,
   type GenaiRates,
   type GenaiVendor,
+  isDated,
   type NameRule,
   type StoredGenaiExtract,
   unpackGenai,
@@ -54,7 +54,7 @@ export function genaiPrices(vendor: string, model: string): GenaiPrices | undefi
   const found = findModel(vendor, model);
   if (!found) return undefined;
   const { id, match, prices, context_window: context } = found;
-  const dated = isList(prices)
+  const dated = isDated(prices)
     ? prices.map(({ constraint, prices }): DatedPrice => ({ price: genaiPrice(prices), ...validityOf(constraint) }))
     : [{ price: genaiPrice(prices) }];
   // Models sold by the hour, page or message are not supported.
@@ -65,8 +65,6 @@ export function genaiPrices(vendor: string, model: string): GenaiPrices | undefi
     guessed: !isExactMatch(model.toLowerCase(), id, match),
   };
 }
-
-const isList = (prices: GenaiModel["prices"]): prices is readonly DatedRates[] => Array.isArray(prices);
 
 /** A date in a name as vendors write it, where the table has dashes. */
 const SOLID_DATE = /-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)/g;
