@@ -23,6 +23,8 @@ const UNKNOWN_TTL = 5_000;
 /** Milliseconds for which digests of keys in use are cached, and their maximum number. */
 const DIGEST_TTL = 10_000;
 const MAX_DIGESTS = 1000;
+/** Milliseconds without a query after the store has failed: each takes time, and in SQLite blocks the event loop. */
+const PAUSE = 250;
 /** Maximum cached ids, of existing keys and of others; beyond it, the oldest existing ones are removed, or all others. */
 const MAX_CACHED = 20_000;
 
@@ -49,6 +51,9 @@ export abstract class CachedKeys extends Keys {
   protected answeredAt = Number.NEGATIVE_INFINITY;
   /** Groups that are disabled themselves, each with the Unix milliseconds since when. */
   protected disabledGroups: ReadonlyMap<string, number> = new Map();
+  /** The error of the store's last failure. */
+  protected failure: unknown;
+  private pausedUntil = Number.NEGATIVE_INFINITY;
   private fileKeys = new Map<string, KeyRecord>();
   /** Until when an id counts as unknown; and until when further wrong keys of a known id are not looked up. */
   private readonly unknownUntil = new Map<string, number>();
@@ -210,6 +215,21 @@ export abstract class CachedKeys extends Keys {
     if (found) this.digests.set(presented, digest);
     else if (known || !this.cache.has(id))
       setExpiry(known ? this.wrongUntil : this.unknownUntil, id, now + UNKNOWN_TTL);
+  }
+
+  /** Makes no query for a moment, as the store has failed. */
+  protected pause(cause: unknown, now: number): void {
+    this.failure = cause;
+    this.pausedUntil = now + PAUSE;
+  }
+
+  protected isPaused(now: number): boolean {
+    return now < this.pausedUntil;
+  }
+
+  /** @throws GatewayError 503 during that pause, which lookups do not extend */
+  protected checkNotPaused(now: number): void {
+    if (this.isPaused(now)) throw keyStoreUnavailable(this.failure);
   }
 
   /** Returns a cached key, unless the store has not responded for too long. */

@@ -68,6 +68,23 @@ export function successorOf({ id, hash: old }: KeyRecord, overlap: number): { ke
   return { key, columns: { hash: hash("sha256", key), ...before } };
 }
 
+/**
+ * Returns the statement that inserts a key; its values are those of the columns.
+ * @param computed further columns, and the expressions for them
+ */
+export function insertKeySql(columns: KeyColumns, computed: Readonly<Record<string, string>> = {}): string {
+  const names = Object.keys({ ...columns, ...computed }).map((name) => `"${name}"`);
+  const values = [...Object.keys(columns).map(() => "?"), ...Object.values(computed)];
+  return `insert into key (${names.join(", ")}) values (${values.join(", ")}) returning *`;
+}
+
+/** Returns the statement that changes a key; its values are those of the columns, and the id. @param computed as for `insertKeySql` */
+export function updateKeySql(columns: KeyColumns, computed: Readonly<Record<string, string>> = {}): string {
+  const values = { ...Object.fromEntries(Object.keys(columns).map((name) => [name, "?"])), ...computed };
+  const sets = Object.entries(values).map(([name, value]) => `"${name}" = ${value}`);
+  return `update key set ${sets.join(", ")} where id = ? returning *`;
+}
+
 /** A row of the table `key`. */
 export type KeyRow = Readonly<Record<string, unknown>>;
 

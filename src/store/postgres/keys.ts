@@ -9,7 +9,15 @@ import {
   NAMED,
   nameTaken,
 } from "../cached-keys.ts";
-import { type FileKey, type KeyColumns, newKey, rowToKeyRecord, StoredKey } from "../key-rows.ts";
+import {
+  type FileKey,
+  insertKeySql,
+  type KeyColumns,
+  newKey,
+  rowToKeyRecord,
+  StoredKey,
+  updateKeySql,
+} from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyRecord, NewKey } from "../keys.ts";
 import type { SqlValue } from "../sql-runner.ts";
 import type { PostgresDatabase, PostgresQuery, PostgresRow } from "./database.ts";
@@ -21,8 +29,6 @@ const POLL_INTERVAL = 2_000;
 const POLL_TIMEOUT = 2_500;
 /** Deadline of a key lookup in milliseconds: a request waits for it. */
 const LOOKUP_TIMEOUT = 1_500;
-/** Milliseconds without a query after the store has failed to respond. */
-const PAUSE = 250;
 
 /** The keys cached by a process. Plain JSON. */
 export interface KeySnapshot {
@@ -48,9 +54,6 @@ interface KeyPolling {
 export class PostgresKeys extends CachedKeys {
   /** The number of the last change seen; undefined before the first poll. */
   private lastChange: number | undefined;
-  private pausedUntil = Number.NEGATIVE_INFINITY;
-  /** The error of the database's last failure. */
-  private failure: unknown;
   /** Ids for the next query, and its result. */
   private nextLookup: { ids: Set<string>; found: Promise<Map<string, StoredKey>> } | undefined;
   private lookups: Promise<unknown> = Promise.resolve();
@@ -199,22 +202,16 @@ export class PostgresKeys extends CachedKeys {
 
   private async update(ask: PostgresQuery, found: KeyRecord, columns: KeyColumns): Promise<KeyRecord> {
     const { id, name } = found;
-    const names = Object.keys(columns);
-    if (names.length === 0) return found;
+    if (Object.keys(columns).length === 0) return found;
     if (typeof columns["name"] === "string" && columns["name"] !== name) await this.checkFree(ask, columns["name"]);
-    const sets = names.map((each) => `"${each}" = ?`).join(", ");
-    const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...Object.values(columns), id);
+    const [row] = await ask(updateKeySql(columns), ...Object.values(columns), id);
     return rowToKeyRecord(row as PostgresRow);
   }
 
   private async insert(ask: PostgresQuery, wanted: NewKey): Promise<IssuedKey> {
     await this.checkFree(ask, wanted.name);
     const { key, columns } = newKey(wanted);
-    const names = Object.keys(columns).map((name) => `"${name}"`);
-    const [row] = await ask(
-      `insert into key (${names.join(", ")}) values (${names.map(() => "?").join(", ")}) returning *`,
-      ...Object.values(columns),
-    );
+    const [row] = await ask(insertKeySql(columns), ...Object.values(columns));
     return { key, record: rowToKeyRecord(row as PostgresRow) };
   }
 
@@ -260,7 +257,7 @@ export class PostgresKeys extends CachedKeys {
       this.answeredAt = now;
     } catch (cause) {
       // The store is down. Cached keys work until they are too old.
-      this.pause(cause);
+      this.pause(cause, this.clock());
     }
   }
 
@@ -284,8 +281,7 @@ export class PostgresKeys extends CachedKeys {
   /** The one place where a presented key reaches SQL: only the ids of well-formed keys, which are letters and digits. */
   private async queryKeys(ids: ReadonlySet<string>): Promise<Map<string, StoredKey>> {
     const now = this.clock();
-    // Lookups during the pause do not extend it.
-    if (now < this.pausedUntil) throw keyStoreUnavailable(this.failure);
+    this.checkNotPaused(now);
     try {
       // The first poll must precede reads: rows read earlier would be taken for newer than they are.
       if (this.lastChange === undefined) await (this.polling ?? this.poll());
@@ -295,16 +291,11 @@ export class PostgresKeys extends CachedKeys {
       this.answeredAt = now;
       return new Map(rows.map((row) => this.cacheNewest(row)));
     } catch (cause) {
-      this.pause(cause);
+      this.pause(cause, this.clock());
       throw keyStoreUnavailable(cause);
     } finally {
       this.queriedIds = new Set();
     }
-  }
-
-  private pause(cause: unknown): void {
-    this.failure = cause;
-    this.pausedUntil = this.clock() + PAUSE;
   }
 
   /** Caches a row, unless a later one was seen while it was read. */

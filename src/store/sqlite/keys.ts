@@ -11,15 +11,22 @@ import {
   NAMED,
   nameTaken,
 } from "../cached-keys.ts";
-import { type FileKey, type KeyColumns, type KeyRow, newKey, rowToKeyRecord, StoredKey } from "../key-rows.ts";
+import {
+  type FileKey,
+  insertKeySql,
+  type KeyColumns,
+  type KeyRow,
+  newKey,
+  rowToKeyRecord,
+  StoredKey,
+  updateKeySql,
+} from "../key-rows.ts";
 import type { IssuedKey, KeyChange, KeyRecord, NewKey } from "../keys.ts";
 import type { SqliteDatabase } from "./database.ts";
 
 /** Milliseconds between polls for other processes' changes: on key lookups, and by a timer. */
 const POLL_INTERVAL = 100;
 const WATCH_INTERVAL = 250;
-/** Milliseconds without a query after the store has failed: each may block the event loop. */
-const PAUSE = 250;
 /** Keys that are read in one turn. */
 const PAGE = 1000;
 
@@ -38,9 +45,6 @@ export class SqliteKeys extends CachedKeys {
   /** The number of the last change seen. */
   private lastChange: number;
   private polledAt = Number.NEGATIVE_INFINITY;
-  private pausedUntil = Number.NEGATIVE_INFINITY;
-  /** The error of the file's last failure. */
-  private failure: unknown;
 
   /** @param clock monotonic milliseconds; injectable for tests */
   constructor(
@@ -171,23 +175,17 @@ export class SqliteKeys extends CachedKeys {
 
   private update(found: KeyRecord, columns: KeyColumns): KeyRecord {
     const { id, name } = found;
-    const names = Object.keys(columns);
-    if (names.length === 0) return found;
+    if (Object.keys(columns).length === 0) return found;
     if (typeof columns["name"] === "string" && columns["name"] !== name) this.checkName(columns["name"]);
-    const sets = [...names.map((each) => `"${each}" = ?`), `changed = ${NEXT}`].join(", ");
-    const statement = this.database.prepare(`update key set ${sets} where id = ? returning *`);
+    const statement = this.database.prepare(updateKeySql(columns, { changed: NEXT }));
     return rowToKeyRecord(statement.get(...Object.values(columns), id) as KeyRow);
   }
 
   private insert(wanted: NewKey): IssuedKey {
     this.checkName(wanted.name);
     const { key, columns } = newKey(wanted);
-    const names = Object.keys(columns).map((name) => `"${name}"`);
-    const row = this.database
-      .prepare(
-        `insert into key (${names.join(", ")}, changed) values (${names.map(() => "?").join(", ")}, ${NEXT}) returning *`,
-      )
-      .get(...Object.values(columns));
+    const statement = this.database.prepare(insertKeySql(columns, { changed: NEXT }));
+    const row = statement.get(...Object.values(columns));
     return { key, record: rowToKeyRecord(row as KeyRow) };
   }
 
@@ -210,7 +208,7 @@ export class SqliteKeys extends CachedKeys {
       this.ownChanges = this.database.keyChanges;
       // Removed from the cache, not only reloaded: a key revoked here stays revoked even if the store goes down now.
       this.cache.clear();
-    } else if (now < this.pausedUntil) return;
+    } else if (this.isPaused(now)) return;
     try {
       const version = Number(this.dataVersion.get()?.["data_version"]);
       if (own || version !== this.version) this.readChanges();
@@ -220,11 +218,6 @@ export class SqliteKeys extends CachedKeys {
       // The store is down. Cached keys work until they are too old.
       this.pause(cause, now);
     }
-  }
-
-  private pause(cause: unknown, now: number): void {
-    this.failure = cause;
-    this.pausedUntil = now + PAUSE;
   }
 
   private readChanges(): void {
@@ -238,8 +231,7 @@ export class SqliteKeys extends CachedKeys {
   /** The one place where a presented key reaches SQL: the id of a well-formed key, in a bound parameter. */
   private queryKey(id: string, now: number): StoredKey | undefined {
     let found: StoredKey | undefined;
-    // Lookups during the pause do not extend it.
-    if (now < this.pausedUntil) throw keyStoreUnavailable(this.failure);
+    this.checkNotPaused(now);
     try {
       const row = this.select.get(id);
       found = row && new StoredKey(row);
