@@ -66,35 +66,10 @@ export const AWAITED_RESPONSE: ActiveResponse = {
  */
 export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed" | "interrupted";
 
-/** What the engine knows about a request before any plugin has seen it. */
-export interface ExchangeStart {
-  id: string;
-  /** Unix milliseconds. */
-  time: number;
-  /** `performance.now()` at arrival. */
-  arrivedAt: number;
-  /** The client's address as far as trusted proxies report it; empty: unknown. */
-  address?: string;
-  /** Scheme and host that the client used; set only for passthrough requests. */
-  origin?: string | undefined;
-  method: string;
-  /** Path without query, in its canonical form. */
-  path: string;
-  query: Query;
-  headers: HeaderList;
-  /** Everything that may be a gateway key, in the order of the places for it; already removed from headers and query. */
-  credentials: readonly string[];
-  /**
-   * The id of the key that began the upload which the request continues, as its URL proves; set only for passthrough requests.
-   */
-  uploader?: string | undefined;
-  protocol: Protocol;
-  operation: Operation;
-  /** The model named in the path, if any. */
-  pathModel?: string | undefined;
-  /** Whether the path, or the client's header, refuses requests from which a translation would drop something. */
-  strict?: boolean;
-}
+/** What the engine knows about a request before any plugin has seen it: what `Exchange` says of each holds here too. */
+export type ExchangeStart = Pick<Exchange, "id" | "time" | "arrivedAt" | "method" | "path" | "query" | "headers"> &
+  Pick<Exchange, "credentials" | "protocol" | "operation"> &
+  Partial<Pick<Exchange, "address" | "origin" | "uploader" | "pathModel" | "strict">>;
 
 /** What an exchange costs, as recorded in the ledger. */
 interface ExchangeCharge {
@@ -139,7 +114,7 @@ export class Exchange {
   readonly time: number;
   /** `performance.now()` at its arrival. */
   readonly arrivedAt: number;
-  /** The client's full address; empty: unknown. */
+  /** The client's full address, as far as trusted proxies report it; empty: unknown. */
   readonly address: string;
   /** Scheme and host that the client used; set on a path with `pass`. */
   readonly origin: string | undefined;
