@@ -121,16 +121,8 @@ export interface Target {
 }
 
 export const TARGET_SHAPE: Shape<Target> = {
-  ...{
-    provider: true,
-    model: true,
-    weight: true,
-    modelId: true,
-    prices: true,
-    protocolName: true,
-    facts: true,
-    maxOutputTokens: true,
-  },
+  ...{ provider: true, model: true, weight: true, modelId: true },
+  ...{ prices: true, protocolName: true, facts: true, maxOutputTokens: true },
 };
 
 /** @throws TypeError for anything but a list of targets, as a plugin may set one */
@@ -163,17 +155,8 @@ export interface Model {
 }
 
 export const MODEL_SHAPE: Shape<Model> = {
-  ...{
-    id: true,
-    name: true,
-    description: true,
-    aliases: true,
-    created: true,
-    context: true,
-    output: true,
-    capabilities: true,
-  },
-  ...{ balance: true, targets: true, fallback: true, public: true },
+  ...{ id: true, name: true, description: true, aliases: true, created: true, context: true, output: true },
+  ...{ capabilities: true, balance: true, targets: true, fallback: true, public: true },
 };
 
 /** Facts about a target that translation needs; from gateway.yaml, with defaults that leave the decision to the vendor. */
