@@ -259,33 +259,25 @@ function exactCost(counts: TokenRates, rates: TokenRates, fixed: number, found: 
  * totals.
  */
 function tokenCounts({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
-  let inputLeft = input.total ?? 0;
-  const takeInput = (tokens: number | undefined): number => {
-    const part = Math.max(0, Math.min(tokens ?? 0, inputLeft));
-    inputLeft -= part;
-    return part;
-  };
+  const rest = new Remainder(input.total);
   const { write, cachedAudio = 0, cachedImage = 0, cachedVideo = 0 } = input;
   const long = write ? (write["1h"] ?? 0) + (write["12h"] ?? 0) : 0;
-  const hour = takeInput(long);
-  const written = write ? takeInput(sumWrites(write) - long) : 0;
+  const hour = rest.take(long);
+  const written = write ? rest.take(sumWrites(write) - long) : 0;
   // Cached tokens count as text first, unless the vendor reports otherwise.
-  const audioFromCache = takeInput(cachedAudio);
-  const imageFromCache = takeInput(cachedImage);
-  const cached = takeInput((input.cached ?? 0) - audioFromCache - imageFromCache);
-  const audio = takeInput((input.audio ?? 0) - audioFromCache);
-  const image = takeInput((input.image ?? 0) - imageFromCache);
+  const audioFromCache = rest.take(cachedAudio);
+  const imageFromCache = rest.take(cachedImage);
+  const cached = rest.take((input.cached ?? 0) - audioFromCache - imageFromCache);
+  const audio = rest.take((input.audio ?? 0) - audioFromCache);
+  const image = rest.take((input.image ?? 0) - imageFromCache);
   // From the cache, video costs as much as text.
-  const video = takeInput((input.video ?? 0) - cachedVideo);
-  let outputLeft = out.total ?? 0;
-  const takeOutput = (tokens: number | undefined): number => {
-    const part = Math.max(0, Math.min(tokens ?? 0, outputLeft));
-    outputLeft -= part;
-    return part;
-  };
-  const [audioOut, drawn, reasoningOut] = [takeOutput(out.audio), takeOutput(out.image), takeOutput(out.reasoning)];
+  const video = rest.take((input.video ?? 0) - cachedVideo);
+  const restOut = new Remainder(out.total);
+  const audioOut = restOut.take(out.audio);
+  const drawn = restOut.take(out.image);
+  const reasoning = restOut.take(out.reasoning);
   return [
-    inputLeft,
+    rest.tokens,
     cached,
     written,
     hour,
@@ -294,11 +286,23 @@ function tokenCounts({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
     image,
     imageFromCache,
     video,
-    outputLeft,
-    reasoningOut,
+    restOut.tokens,
+    reasoning,
     audioOut,
     drawn,
   ];
+}
+
+/** Tokens of a total that belong to no kind yet. */
+class Remainder {
+  constructor(public tokens = 0) {}
+
+  /** Takes the tokens of a kind, as far as there are any left. Returns their number. */
+  take(wanted = 0): number {
+    const taken = Math.max(0, Math.min(wanted, this.tokens));
+    this.tokens -= taken;
+    return taken;
+  }
 }
 
 function sumWrites(write: NonNullable<Usage["in"]["write"]>): number {
