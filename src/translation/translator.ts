@@ -73,6 +73,12 @@ class KeptEvents {
   }
 }
 
+/** Returns what restores the client's own names in a response, and what removes the wrapping of its texts, if they have one. */
+function restorersOf({ from, source, names, wrapped, context }: ResponseTranslation) {
+  const restorer = new NameRestorer(names, from.name, source, context.id, callIdsOf(context.conversation));
+  return [restorer, wrapped && new ResponseUnwrapper(wrapped)] as const;
+}
+
 /** Translates a stream frame by frame. Its stage throws where the upstream reports an error or breaks off. */
 export class StreamTranslator {
   readonly framing: Framing;
@@ -96,15 +102,14 @@ export class StreamTranslator {
     private readonly reserve?: Head["reserve"],
     private readonly now: () => number = () => performance.now(),
   ) {
-    const { from, operation, source, names, wrapped, context } = translation;
+    const { from, operation, source, context } = translation;
     this.lastPing = now();
     this.decoder = from.translation.response.decoder(source);
     const encoder = responseCodec(translation).encoder(context);
     this.encoder = encoder;
     this.kept = new KeptEvents(this.decoder.keepsText || encoder.keepsText);
     this.framing = new Framing(operation, encoder.finished && (() => encoder.finished?.() ?? []));
-    this.restorer = new NameRestorer(names, from.name, source, context.id, callIdsOf(context.conversation));
-    this.unwrapper = wrapped && new ResponseUnwrapper(wrapped);
+    [this.restorer, this.unwrapper] = restorersOf(translation);
   }
 
   readonly stage: Stage = (frame) => {
@@ -200,9 +205,7 @@ class WholeRestorer {
   private readonly unwrapper: ResponseUnwrapper | undefined;
 
   constructor(private readonly translation: ResponseTranslation) {
-    const { from, source, names, wrapped, context } = translation;
-    this.restorer = new NameRestorer(names, from.name, source, context.id, callIdsOf(context.conversation));
-    this.unwrapper = wrapped && new ResponseUnwrapper(wrapped);
+    [this.restorer, this.unwrapper] = restorersOf(translation);
   }
 
   /** @throws GatewayError the upstream's error */
