@@ -124,11 +124,11 @@ export default class LimitsPlugin implements Plugin {
     const model = modelId === undefined || isReserved ? undefined : this.levels.model(modelId);
     const own = this.levels.provider(provider.name);
     const levels = own ? (model ? [own, model] : [own]) : model ? [model] : NO_LEVELS;
-    // A plugin may have set other targets since. On passthrough paths no price is known.
-    if (exchange.model && exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
+    // On passthrough paths no exchange is routed, and a path that keys with a budget may use says so itself.
+    const isRouted = reserving.main !== undefined || exchange.model !== undefined;
+    if (isRouted && exchange.caller?.limits) requirePrice(exchange.caller, attempt.target);
     const reserveAttempt = () => this.reserve(exchange, "attempt", levels);
-    // On passthrough paths no exchange is routed.
-    if (reserving.main !== undefined || exchange.model) return reserveAttempt();
+    if (isRouted) return reserveAttempt();
     const all = this.reserve(exchange, "main", this.levels.forRequest(exchange.caller));
     return all ? all.then(reserveAttempt) : reserveAttempt();
   }

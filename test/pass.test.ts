@@ -319,3 +319,22 @@ limits: { default: { rpm: 1 } }
   );
   t.equal(upstream.seen.length, 1);
 });
+
+t.test("a key of the store with a budget may use an open path", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { a: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [a:m] } }
+paths: { "/open/*": { pass: a, open: true }, "/closed/*": { pass: a } }
+`,
+  );
+  const budgets = [{ nano: 1e9, per: "month" as const, soft: false }];
+  const { key } = await gateway.stores.keys.create({ name: "limited", limits: { budgets } });
+  const ask = (path: string) => fetch(url + path, { headers: { authorization: `Bearer ${key}` } });
+  const open = await ask("/open/files");
+  t.equal(open.status, 200, await open.text());
+  const closed = await ask("/closed/files");
+  t.equal(closed.status, 403, await closed.text());
+});
