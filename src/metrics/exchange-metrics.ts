@@ -233,8 +233,13 @@ export class ExchangeMetrics {
   }
 }
 
-/** Returns the result of an attempt: an error's code, or the provider's status. */
-const attemptResult = ({ error, status }: Attempt): number | string => error?.code ?? status ?? "none";
+/**
+ * Returns the result of an attempt: the provider's status, or an error's code where the provider sent none, or reported the error
+ * in its first event. What breaks off later, as only passthrough attempts know, is the exchange's outcome.
+ */
+function attemptResult({ error, status }: Attempt): number | string {
+  return error && (status === undefined || status >= 400) ? error.code : (status ?? "none");
+}
 
 /** Observes the speed of a stream, by the same rules as the ledger. @param time milliseconds from its first byte to its end */
 function observeStream({ charge, usage, bodyWrites }: Exchange, series: TargetSeries, time: number): void {

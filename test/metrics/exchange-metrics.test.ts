@@ -109,3 +109,17 @@ t.test("refusals by limits, plugin errors and stores that do not respond are dis
   t.match(told(metrics, "gateway_plugin_errors_total"), [{ labels: { plugin: "odd" }, value: 1 }]);
   t.match(counted("gateway_store_errors_total"), [{ labels: { store: "keys" }, value: 1 }]);
 });
+
+t.test("an attempt counts by its status, or by its error before or in place of one", async (t) => {
+  const metrics = new ExchangeMetrics();
+  const error = { code: "upstream_truncated" };
+  for (const attempt of [{ status: 200 }, { status: 200, error }, { status: 503, error }, { error }])
+    metrics.countExchange(exchange({ attempts: [{ target, ...attempt }] }));
+  t.same(
+    told(metrics, "gateway_attempts_total").map(({ labels, value }) => [labels["reason"], value]),
+    [
+      ["200", 2],
+      ["upstream_truncated", 2],
+    ],
+  );
+});
