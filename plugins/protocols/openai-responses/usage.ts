@@ -35,7 +35,7 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
     in: dropUndefined({
       total: input,
       cached: atMost(asCount(inputDetails["cached_tokens"]), input),
-      write: cacheWrites(inputDetails),
+      write: cacheWrites(inputDetails, raw),
       audio: atMost(audio, input),
     }),
     out: dropUndefined({ total: output, reasoning: atMost(asCount(outputDetails["reasoning_tokens"]), output) }),
@@ -129,8 +129,8 @@ function imageUsage(body: JsonObject | undefined): Usage["drawn"] {
 }
 
 /** Returns tokens written to the cache. Where the split by time to live is partial, the rest stays unsplit. */
-function cacheWrites(details: JsonObject): Usage["in"]["write"] {
-  const total = asCount(details["cache_write_tokens"]);
+function cacheWrites(details: JsonObject, raw: JsonObject): Usage["in"]["write"] {
+  const total = asCount(details["cache_write_tokens"]) ?? alibabaWrites(raw);
   const split = asObject(details["cache_write_tokens_details"]);
   const thirtyMinutes = asCount(split?.["ttl_30m_tokens"]);
   const twelveHours = asCount(split?.["ttl_12h_tokens"]);
@@ -138,6 +138,12 @@ function cacheWrites(details: JsonObject): Usage["in"]["write"] {
   if (thirtyMinutes === undefined && twelveHours === undefined) return total ? { unsplit: total } : undefined;
   const unsplit = (total ?? 0) - (thirtyMinutes ?? 0) - (twelveHours ?? 0);
   return dropUndefined({ "30m": thirtyMinutes, "12h": twelveHours, unsplit: unsplit > 0 ? unsplit : undefined });
+}
+
+/** Returns the tokens written to the cache in Alibaba's own details, which have the form of Chat. [D] */
+function alibabaWrites({ x_details: entries }: JsonObject): number | undefined {
+  const details = asObject(asObject(asList(entries)[0])?.["prompt_tokens_details"]);
+  return asCount(details?.["cache_creation_input_tokens"]);
 }
 
 /** Efforts at which the vendor's models do not reason before they answer. */

@@ -42,6 +42,13 @@ t.test("tokens written to the cache without a split stay unsplit", async (t) => 
   t.strictSame(parts({ cache_write_tokens: 4 }), { unsplit: 4 });
   t.strictSame(parts({ cache_write_tokens: 4, cache_write_tokens_details: { ttl_30m_tokens: 4 } }), { "30m": 4 });
   t.strictSame(parts({ cached_tokens: 0 }), undefined);
+  const alibaba = (written: number) => ({
+    input_tokens: 9,
+    input_tokens_details: { cached_tokens: 0 },
+    x_details: [{ prompt_tokens_details: { cache_creation_input_tokens: written, cache_type: "ephemeral" } }],
+  });
+  t.strictSame(readUsage({ usage: alibaba(4) })?.in, { total: 9, cached: 0, write: { unsplit: 4 } });
+  t.strictSame(readUsage({ usage: alibaba(0) })?.in.write, undefined);
 });
 
 t.test("web searches are beside the usage; none are left out", async (t) => {
