@@ -23,6 +23,9 @@ const TAG_BYTES = 16;
 /** Maximum characters of an envelope. Signatures on images are the longest that vendors send. */
 const MAX_ENVELOPE = 16 * 1024 * 1024;
 
+/** Maximum number of envelopes that are opened to find one that names an account: those of citations name none. */
+const MAX_OPENED = 500;
+
 /** How an opaque string is packed: as the bytes that its base64 or base64url decodes to, or as text. */
 const CODINGS = ["base64", "base64url", "utf8"] as const;
 
@@ -84,16 +87,15 @@ export class Envelopes {
 
   /**
    * Returns the content of the last envelope in a JSON text that names an account, as all do that only one account can read; undefined
-   * where there is none, or it is another owner's.
+   * where there is none, it is another owner's, or very many follow that name none.
    */
   openLast(pieces: readonly Buffer[], owners?: readonly string[]): Opaque | undefined {
     if (!this.mayBeIn(pieces)) return undefined;
     const text = Buffer.concat(pieces);
-    for (
-      let start = text.lastIndexOf(QUOTED_MARK);
-      start >= 0;
-      start = text.subarray(0, start).lastIndexOf(QUOTED_MARK)
-    ) {
+    let start = text.length;
+    for (let opened = 0; opened < MAX_OPENED; opened++) {
+      start = text.subarray(0, start).lastIndexOf(QUOTED_MARK);
+      if (start < 0) return undefined;
       const end = text.indexOf(QUOTE, start + 1);
       if (end < 0 || end - start > MAX_ENVELOPE) return undefined;
       try {

@@ -56,6 +56,8 @@ t.test("the last account's state is found behind envelopes that name none, as th
   t.same(last(sealed), state);
   t.equal(last(sealed.slice(2)), undefined);
   t.equal(last([...sealed, "gw1stateAAAA"]), undefined, "an invalid one ends the search");
+  const behind = (count: number) => last([...sealed.slice(0, 2), ...Array(count).fill(sealed[3])]);
+  t.same([behind(400), behind(600)], [state, undefined], "the search ends after some hundred of them");
 });
 
 t.test("an envelope is hardly longer than the base64 that it contains", async (t) => {
