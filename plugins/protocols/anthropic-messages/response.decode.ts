@@ -135,8 +135,9 @@ class BlockDecoder {
     return {
       type: "finish",
       choice: 0,
-      // Imitations of the protocol may end an answer with a call as `end_turn` (vLLM); agents run calls only for `tool_use`.
-      reason: reason === "stop" && this.hasCall ? "tool_calls" : reason,
+      // Imitations of the protocol may end an answer with a call as `end_turn` (vLLM), or for a reason of their own; agents run calls
+      // only for `tool_use`.
+      reason: this.hasCall && (reason === "stop" || reason === "other") ? "tool_calls" : reason,
       raw,
       ...(sequence === undefined ? {} : { stopSequence: sequence }),
       ...(message === undefined ? {} : { message }),

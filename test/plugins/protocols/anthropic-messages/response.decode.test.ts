@@ -91,6 +91,9 @@ t.test("each stop reason is decoded", async (t) => {
   t.match(only(events([start, last("stop_sequence", { stop_sequence: "END" }), over]), "finish"), [
     { stopSequence: "END" },
   ]);
+  const call = [begin(0, { type: "tool_use", id: "a", name: "f", input: {} }), stop(0)];
+  for (const [raw, reason] of Object.entries({ ...ends, end_turn: "tool_calls", brand_new: "tool_calls" }))
+    t.match(only(events([start, ...call, last(raw), over]), "finish"), [{ reason, raw }], `${raw} after a call`);
   const details = { stop_details: { type: "refusal", category: "cyber", explanation: "No." } };
   t.match(only(events([start, last("refusal", details), over]), "finish"), [{ reason: "refusal", message: "No." }]);
 });
