@@ -16,11 +16,12 @@ export class AlertClaims {
    * Reports whether this gateway sends the alert: no gateway has sent this state of the subject within `_timeout`. With a store
    * for one gateway it always does.
    * @param _timeout milliseconds
-   * @param _ordered whether states are ordered as text: one that is lower than the last is then never sent
+   * @param ordered whether states are ordered as text: one that is lower than the last is then never sent. Such an alert, like a
+   * budget's, has no end, and is not remembered for one
    * @throws Error when the store does not respond
    */
-  async claim(subject: string, state: string, _timeout: number, _ordered: boolean): Promise<boolean> {
-    if (!this.values) return true;
+  async claim(subject: string, state: string, _timeout: number, ordered: boolean): Promise<boolean> {
+    if (!this.values || ordered) return true;
     const open = new Set(await this.unresolved());
     const had = open.has(subject);
     if (state === RESOLVED) open.delete(subject);

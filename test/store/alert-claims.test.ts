@@ -25,3 +25,12 @@ t.test("alerts that have not ended are remembered over a restart", async (t) => 
   await restarted().release("ledger", "resolved");
   t.same(await restarted().unresolved(), ["target a:b", "ledger"], "nor those whose end could not be told");
 });
+
+t.test("alerts of budgets, which have no end, are not remembered, and leave room for others", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const claims = new AlertClaims(new KeptValues(database));
+  t.equal(await claims.claim("budget key ci", "080 %", 1000, true), true);
+  t.equal(await claims.claim("target a:b", "bad", 1000, false), true);
+  t.same(await claims.unresolved(), ["target a:b"]);
+});
