@@ -144,7 +144,10 @@ export class AlertWatch {
   }
 
   private async checkProviders(): Promise<void> {
-    const found = conditionsOf(await this.gateway.askAll(PROVIDERS, null));
+    const answers = await this.gateway.askAll(PROVIDERS, null);
+    // All workers may start again, or be too busy to answer.
+    if (answers.length === 0) return;
+    const found = conditionsOf(answers);
     for (const [subject, { bad, well }] of found)
       if (bad !== undefined) this.alerts.raise({ subject, state: "bad", text: bad });
       else if (well !== undefined) this.alerts.resolve(subject, well);

@@ -116,6 +116,20 @@ models: { echo: { targets: [demo:echo] }, slow: { targets: [demo:slow] } }
   t.match(await look(), [{ subject: "target demo:slow", state: "resolved" }]);
 });
 
+t.test("no alert ends because no worker answers, as while all of them start again", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+`;
+  const { look, gateway } = await watched(t, yaml);
+  gateway.switch("demo", true);
+  t.match(await look(), [{ subject: "provider demo", state: "firing" }]);
+  const { askAll } = gateway;
+  gateway.askAll = async () => [];
+  t.same(await look(), []);
+  gateway.askAll = askAll;
+  t.same(await look(), []);
+});
+
 t.test("a budget at 80 % and a budget that refuses raise one alert each", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.4 } } }
