@@ -89,7 +89,7 @@ function input(raw: JsonObject): Usage["in"] {
   const unreportedAudio = unreportedAudioTokens(raw);
   const prompt = asCount(raw["prompt_tokens"]);
   const cited = billedApart(raw, "citation_tokens") ?? 0;
-  const total = prompt === undefined ? undefined : prompt + (unreportedAudio ?? 0) + cited;
+  const total = prompt === undefined ? undefined : prompt + (unreportedAudio ?? 0) + cited + cacheBesidePrompt(raw);
   if (total !== undefined) counts.total = total;
   // DeepSeek, Moonshot, Mistral and LiteLLM have members of their own beside the common one or instead of it.
   const cached =
@@ -159,11 +159,23 @@ function billedApart(raw: JsonObject, name: "citation_tokens" | "reasoning_token
   return typeof usd === "number" && usd > 0 ? asCount(raw[name]) : undefined;
 }
 
+/**
+ * Returns the cached and the written tokens of a gateway that leaves Claude's out of the prompt's and includes them in the total
+ * (Portkey [S]); 0 for all others. What remains of a total would be taken for output, which costs fifty times as much.
+ */
+function cacheBesidePrompt(raw: JsonObject): number {
+  const cache = (asCount(raw["cache_read_input_tokens"]) ?? 0) + (asCount(raw["cache_creation_input_tokens"]) ?? 0);
+  if (cache === 0) return 0;
+  const others = (asCount(raw["prompt_tokens"]) ?? 0) + (asCount(raw["completion_tokens"]) ?? 0);
+  return asCount(raw["total_tokens"]) === others + cache ? cache : 0;
+}
+
 /** Returns the output tokens. Recorded from xAI and Google: only `total_tokens` includes reasoning, not `completion_tokens`. */
 function totalOut(raw: JsonObject): number | undefined {
   const completion = asCount(raw["completion_tokens"]);
   if (unreportedAudioTokens(raw) !== undefined) return completion;
-  const withReasoning = (asCount(raw["total_tokens"]) ?? 0) - (asCount(raw["prompt_tokens"]) ?? 0);
+  const input = (asCount(raw["prompt_tokens"]) ?? 0) + cacheBesidePrompt(raw);
+  const withReasoning = (asCount(raw["total_tokens"]) ?? 0) - input;
   return completion === undefined ? undefined : Math.max(completion, withReasoning);
 }
 

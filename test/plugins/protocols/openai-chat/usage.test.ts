@@ -73,6 +73,27 @@ t.test("reasoning that is only part of the total counts as output", async (t) =>
   t.strictSame(readUsage({ usage })?.out, { total: 35, reasoning: 30 });
 });
 
+t.test("a cache that portkey counts beside the prompt, in the total alone, is input and no output", async (t) => {
+  const usage = {
+    prompt_tokens: 13,
+    completion_tokens: 9,
+    total_tokens: 1030,
+    prompt_tokens_details: { cached_tokens: 1000 },
+    cache_read_input_tokens: 1000,
+    cache_creation_input_tokens: 8,
+  };
+  t.match(readUsage({ usage }), {
+    in: { total: 1021, cached: 1000, write: { unsplit: 8 } },
+    out: { total: 9 },
+  });
+  const litellm = { ...usage, prompt_tokens: 1021 };
+  t.match(
+    readUsage({ usage: litellm }),
+    { in: { total: 1021, cached: 1000 }, out: { total: 9 } },
+    "already in the prompt",
+  );
+});
+
 t.test("later values win, missing ones keep what was known, and the tier stays", async (t) => {
   const first = readUsage({ usage: { prompt_tokens: 1, completion_tokens: 1 }, service_tier: "default" });
   for (const empty of [{ usage: null }, {}, null, undefined, "text", { usage: [] }])
