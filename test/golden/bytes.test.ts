@@ -16,6 +16,7 @@ import type { Translations } from "../../src/translation/translations.ts";
 import type { UpstreamAnswer } from "../../src/upstream/received-answer.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
+import { jsonOf } from "../support/recorded.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 import { tried } from "../support/sample.ts";
 
@@ -82,12 +83,12 @@ function whole({ protocol: name, body, streaming, contentType, path }: Recording
   const protocol = protocols.find((each) => each.name === name) as Protocol;
   if (!located(protocol, path).generates) return undefined;
   const text = body.toString();
-  if (!streaming) return withPictures(protocol, parsed(text));
+  if (!streaming) return withPictures(protocol, jsonOf(text));
   const values = contentType.startsWith("text/event-stream")
     ? text
         .split(/\r?\n\r?\n/)
-        .map((event) => parsed([...event.matchAll(/^data: ?(.*)$/gm)].map((line) => line[1]).join("\n")))
-    : (parsed(text) as unknown[]);
+        .map((event) => jsonOf([...event.matchAll(/^data: ?(.*)$/gm)].map((line) => line[1]).join("\n")))
+    : (jsonOf(text) as unknown[]);
   return values.reduce<Usage | undefined>(
     (before, value) => (value === undefined ? before : (protocol.usage(value, before) ?? before)),
     undefined,
@@ -102,14 +103,6 @@ function withPictures({ images, usage: read }: Protocol, json: unknown): Usage |
   if (count === 0) return usage;
   const told = { ...(typeof size === "string" && { size }), ...(typeof quality === "string" && { quality }) };
   return { in: {}, out: {}, raw: undefined, ...usage, images: { count, ...told } };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 t.test("every recorded answer passes the stages byte for byte, split at every byte", { skip }, async (t) => {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { generateKey } from "../../src/store/key-format.ts";
 import { asking } from "../support/gateway.ts";
-import { chat, freshStores, type SharedStores, sharedServers, vendor, yaml } from "../support/instances.ts";
+import { chat, type SharedStores, testsOnStores, vendor, yaml } from "../support/instances.ts";
 import { startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 
@@ -18,11 +18,7 @@ const LIMITS = {
 };
 const KEYS = Object.entries(LIMITS).map(([name, limits]) => `  ${name}: { key: ${keyOf(name)}, ${limits} }\n`);
 
-const servers = await sharedServers(t);
-const test = (name: string, body: (t: Test, stores: SharedStores) => Promise<void>) =>
-  t.test(name, async (t) => {
-    if (servers) await body(t, await freshStores(servers));
-  });
+const test = await testsOnStores(t);
 
 /** A gateway with keys of all kinds, those named here seen before, and who asks it. */
 async function started(t: Test, { store }: SharedStores) {

@@ -7,6 +7,7 @@ import { KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { sendByHttp2 } from "../support/http2-talk.ts";
 import { ALL_WAYS, entrance, WAYS } from "../support/nginx.ts";
+import { numbers } from "../support/numbers.ts";
 import { each, send, vectors } from "../support/raw.ts";
 import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
@@ -180,18 +181,9 @@ function judge(t: Test, seen: readonly string[], when: string): void {
   }
 }
 
-/** Numbers below a limit that differ within a run and not between runs. */
-function dice(seed: number): (limit: number) => number {
-  let state = seed;
-  return (limit) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * limit);
-  };
-}
-
 /** Header lines nobody has heard of, or nearly somebody. */
 function unheard(count: number, seed: number): string[] {
-  const roll = dice(seed);
+  const roll = numbers(seed);
   const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_!#$%&'*+.^`|~";
   const starts = [
     "",

@@ -2,15 +2,7 @@ import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { connectStores, type Stores } from "../../src/store/open.ts";
-import {
-  chat,
-  freshStores,
-  type SharedStores,
-  sharedServers,
-  startInstances,
-  vendor,
-  yaml,
-} from "../support/instances.ts";
+import { chat, startInstances, testsOnStores, vendor, yaml } from "../support/instances.ts";
 import { mutedPostgres } from "../support/muted-postgres.ts";
 import { placeOf } from "../support/postgres.ts";
 import { type GatewayProcess } from "../support/process.ts";
@@ -32,11 +24,7 @@ async function storesOf(t: Test, database: string): Promise<Stores> {
   return stores;
 }
 
-const servers = await sharedServers(t);
-const test = (name: string, body: (t: Test, stores: SharedStores) => Promise<void>) =>
-  t.test(name, async (t) => {
-    if (servers) await body(t, await freshStores(servers));
-  });
+const test = await testsOnStores(t);
 
 /** What revocations took until each of three gateways refused, and until each stream had ended. */
 interface Took {

@@ -1,8 +1,8 @@
 import { Agent, type IncomingMessage, request } from "node:http";
 import { setTimeout as after } from "node:timers/promises";
-import t, { type Test } from "tap";
+import t from "tap";
 import { asking } from "../support/gateway.ts";
-import { freshStores, type SharedStores, sharedServers, startInstances, vendor, yaml } from "../support/instances.ts";
+import { startInstances, testsOnStores, vendor, yaml } from "../support/instances.ts";
 import { startBalancer } from "../support/nginx.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
@@ -11,11 +11,7 @@ import { until } from "../support/until.ts";
 const KILLS = Number(process.env["GATEWAY_TEST_KILLS"] ?? 1);
 const RATE = Number(process.env["GATEWAY_TEST_KILL_RATE"] ?? 60);
 
-const servers = await sharedServers(t);
-const test = (name: string, body: (t: Test, stores: SharedStores) => Promise<void>) =>
-  t.test(name, async (t) => {
-    if (servers) await body(t, await freshStores(servers));
-  });
+const test = await testsOnStores(t);
 
 test("one of three is killed under load behind nginx: no row is lost, and the others continue", async (t, stores) => {
   const text = yaml({ p: await vendor(t, "a") }, "limits: { default: { rpm: 100000, concurrency: 500 } }\n");

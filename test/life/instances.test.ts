@@ -1,36 +1,11 @@
-import { execFile } from "node:child_process";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import t, { type Test } from "tap";
+import t from "tap";
 import { asking } from "../support/gateway.ts";
-import {
-  chat,
-  freshStores,
-  post,
-  type SharedStores,
-  sharedServers,
-  startInstances,
-  vendor,
-  yaml,
-} from "../support/instances.ts";
+import { chat, post, startInstances, testsOnStores, vendor, yaml } from "../support/instances.ts";
 import { startBalancer } from "../support/nginx.ts";
-import { type GatewayProcess } from "../support/process.ts";
+import { cli, type GatewayProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-
-/** The command line, beside a gateway. */
-async function cli({ folder }: GatewayProcess, ...args: string[]): Promise<string> {
-  const program = ["--import", join(ROOT, "src/loader/register.js"), join(ROOT, "src/main.ts"), ...args];
-  return (await promisify(execFile)(process.execPath, program, { cwd: folder })).stdout;
-}
-
-const servers = await sharedServers(t);
-const test = (name: string, body: (t: Test, stores: SharedStores) => Promise<void>) =>
-  t.test(name, async (t) => {
-    if (servers) await body(t, await freshStores(servers));
-  });
+const test = await testsOnStores(t);
 
 test("three gateways behind nginx share one budget, and each reports the total usage", async (t, stores) => {
   const up = await vendor(t, "a");

@@ -1,18 +1,13 @@
-import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import t, { type Test } from "tap";
 import { generateKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
-import { startProcess } from "../support/process.ts";
+import { cli, startProcess } from "../support/process.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
-
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 /** Revocations of the measured test. */
 const REVOCATIONS = Number(process.env["GATEWAY_TEST_REVOCATIONS"] ?? 2);
@@ -75,12 +70,6 @@ async function said({ body }: Response): Promise<string> {
 
 const logged = ({ log }: Running) =>
   log.lines.filter(({ message }) => message === "exchange").map(({ fields }) => fields);
-
-/** Another process on the same store. */
-async function cli({ folder }: { folder: string }, ...args: string[]) {
-  const program = ["--import", join(ROOT, "src/loader/register.js"), join(ROOT, "src/main.ts"), ...args];
-  return (await promisify(execFile)(process.execPath, program, { cwd: folder })).stdout;
-}
 
 t.test("streams of a key that is revoked end with their protocol's own error, and are in the ledger", async (t) => {
   const running = await startGateway(t, await hanging(t));

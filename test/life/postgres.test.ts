@@ -1,22 +1,18 @@
-import { execFile } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import t, { type Test } from "tap";
 import { generateKey } from "../../src/store/key-format.ts";
 import { connectStores } from "../../src/store/open.ts";
 import { asking } from "../support/gateway.ts";
 import { type PostgresServer, placeOf, startPostgres } from "../support/postgres.ts";
-import { type GatewayProcess, startProcess } from "../support/process.ts";
+import { cli, type GatewayProcess, startProcess } from "../support/process.ts";
 import { mixedProvider, traffic } from "../support/traffic.ts";
 import { until } from "../support/until.ts";
 
 /** How often the gateway, or its database, is killed; requests in a second. */
 const KILLS = Number(process.env["GATEWAY_TEST_POSTGRES_KILLS"] ?? 2);
 const RATE = Number(process.env["GATEWAY_TEST_KILL_RATE"] ?? 100);
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 const server = await startPostgres(t);
 
@@ -224,17 +220,13 @@ if (server) {
       await answer.text();
     }
     await until(async () => (await ledgerOf(server, url)).rows === 3, "all rows");
-    const cli = async (folder: string, ...args: string[]) => {
-      const program = ["--import", join(ROOT, "src/loader/register.js"), join(ROOT, "src/main.ts"), ...args];
-      return (await promisify(execFile)(process.execPath, program, { cwd: folder })).stdout;
-    };
-    const { folder } = gateways[2] as GatewayProcess;
-    t.match(JSON.parse(await cli(folder, "usage", "--by", "key", "--json")), [{ requests: 3 }], "from any of them");
-    t.equal((await cli(folder, "usage", "--rows", "--json")).trim().split("\n").length, 3);
-    await cli(folder, "keys", "revoke", "first");
+    const last = gateways[2] as GatewayProcess;
+    t.match(JSON.parse(await cli(last, "usage", "--by", "key", "--json")), [{ requests: 3 }], "from any of them");
+    t.equal((await cli(last, "usage", "--rows", "--json")).trim().split("\n").length, 3);
+    await cli(last, "keys", "revoke", "first");
     for (const gateway of gateways)
       await until(async () => (await list(gateway, key)).status === 401, "the revocation");
-    t.equal(await cli(folder, "store", "verify"), "The store has no errors.\n");
+    t.equal(await cli(last, "store", "verify"), "The store has no errors.\n");
   });
 
   t.test("a failed connection to the database is reported in one line, without its password", async (t) => {
@@ -246,8 +238,7 @@ if (server) {
         join(folder, "gateway.yaml"),
         `${yaml}warm_up: off\nadmin: off\nlisten: 127.0.0.1:0\nstore: { ledger: "${ledger}" }\n`,
       );
-      const program = ["--import", join(ROOT, "src/loader/register.js"), join(ROOT, "src/main.ts"), "run"];
-      return promisify(execFile)(process.execPath, program, { cwd: folder }).then(
+      return cli({ folder }, "run").then(
         () => ({ code: 0, text: "" }),
         ({ code, stdout, stderr }) => ({ code, text: stdout + stderr }),
       );

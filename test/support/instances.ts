@@ -46,6 +46,15 @@ export async function freshStores({
   return { postgres, redis, database, store: `{ ledger: "${database}", limits: "${redis.url}" }` };
 }
 
+/** Returns a function that adds a test with stores of its own on servers that a file shares; without servers it passes. */
+export async function testsOnStores(t: Test) {
+  const servers = await sharedServers(t);
+  return (name: string, body: (t: Test, stores: SharedStores) => Promise<void>) =>
+    t.test(name, async (t) => {
+      if (servers) await body(t, await freshStores(servers));
+    });
+}
+
 /** Starts a provider of Responses that stores its responses, and of chats; each response costs a cent. */
 export async function vendor(t: Test, name: string) {
   let count = 0;

@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import type { Test } from "tap";
 import { childrenOf } from "./descendants.ts";
 import { KEY } from "./gateway.ts";
@@ -18,6 +19,12 @@ export const START_FLAGS: readonly string[] = (
 ).scripts.start
   .split(" ")
   .filter((word) => /^--(?!import)/.test(word));
+
+/** Runs the command line in a gateway's folder. Returns its output. */
+export async function cli({ folder }: { folder: string }, ...args: string[]): Promise<string> {
+  const program = ["--import", join(ROOT, "src/loader/register.js"), join(ROOT, "src/main.ts"), ...args];
+  return (await promisify(execFile)(process.execPath, program, { cwd: folder })).stdout;
+}
 
 /** A gateway in its own processes. */
 export interface GatewayProcess {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import type { Frame } from "../../src/wire/frame.ts";
+import { cutAnywhere } from "../support/cut-anywhere.ts";
 import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 
@@ -12,18 +13,11 @@ function split(chunks: readonly Buffer[]): { frames: Frame[]; rest: Buffer | und
   return { frames, rest: splitter.end() };
 }
 
-/** Whole, byte by byte, and cut in two anywhere. */
-function ways(bytes: Buffer): Buffer[][] {
-  const result = [[bytes], Array.from(bytes, (_, i) => bytes.subarray(i, i + 1))];
-  for (let i = 1; i < bytes.length; i++) result.push([bytes.subarray(0, i), bytes.subarray(i)]);
-  return result;
-}
-
 /** The frames' texts, the same however the stream is cut; no byte may be lost on any way. */
 function elements(t: Tap, stream: string): (string | undefined)[][] {
   const bytes = Buffer.from(stream);
   const seen = new Set<string>();
-  for (const chunks of ways(bytes)) {
+  for (const chunks of cutAnywhere(bytes)) {
     const { frames, rest } = split(chunks);
     t.ok(Buffer.concat([...frames.map((frame) => frame.bytes), rest ?? Buffer.alloc(0)]).equals(bytes), stream);
     const told = frames.filter((frame) => frame.text !== undefined);

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import t from "tap";
 import type { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
+import { cutAnywhere } from "../support/cut-anywhere.ts";
 import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 
@@ -25,13 +26,6 @@ const events = ({ frames }: Split) =>
     .filter((frame) => frame.text !== undefined)
     .map((frame) => ({ event: frame.event ?? "message", data: frame.text }));
 
-/** Whole, byte by byte, and cut in two anywhere. */
-function ways(bytes: Buffer): Buffer[][] {
-  const result = [[bytes], Array.from(bytes, (_, i) => bytes.subarray(i, i + 1))];
-  for (let i = 1; i < bytes.length; i++) result.push([bytes.subarray(0, i), bytes.subarray(i)]);
-  return result;
-}
-
 const vectors = shared("vectors/own/sse-vectors.json");
 
 gathered(
@@ -46,7 +40,7 @@ gathered(
     for (const vector of all) {
       const bytes = Buffer.from(vector.stream);
       const expected = vector.events.map(({ event, data }) => ({ event, data }));
-      for (const chunks of ways(bytes)) {
+      for (const chunks of cutAnywhere(bytes)) {
         const result = split(chunks);
         t.strictSame(events(result), expected, vector.name);
         t.ok(
@@ -59,7 +53,7 @@ gathered(
 
 gathered(t, "an event ends with its blank line, whatever the line ends are", async (t) => {
   const one = (stream: string, ...expected: (string | undefined)[]) => {
-    for (const chunks of ways(Buffer.from(stream)))
+    for (const chunks of cutAnywhere(Buffer.from(stream)))
       t.strictSame(texts(split(chunks)), expected, JSON.stringify(stream));
   };
   one("data: a\n\ndata: b\n\n", "data: a\n\n", "data: b\n\n", undefined);
@@ -77,7 +71,7 @@ gathered(t, "blank lines that follow each other are one frame, whatever their en
     const stream = `data: a\n\n${blank}data: b\n\n`;
     const whole = split([Buffer.from(stream)]);
     t.strictSame(texts(whole), ["data: a\n\n", blank, "data: b\n\n", undefined], JSON.stringify(blank));
-    for (const chunks of ways(Buffer.from(stream))) {
+    for (const chunks of cutAnywhere(Buffer.from(stream))) {
       const result = split(chunks);
       t.equal(texts(result).join(""), stream);
       t.strictSame(events(result), events(whole));

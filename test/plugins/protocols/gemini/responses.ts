@@ -86,12 +86,3 @@ export const answer = (
   blocks: readonly Event[],
   finish: Event = { type: "finish", choice: 0, reason: "stop" },
 ): Event[] => [{ type: "start", id: "r1", model: "m" }, ...blocks, finish, { type: "end" }];
-
-/** A fixed sequence of numbers that look random. */
-export function dice(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}

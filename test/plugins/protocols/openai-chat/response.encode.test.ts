@@ -8,6 +8,7 @@ import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import type { JsonObject } from "../../../../src/wire/values.ts";
 import { runLinear } from "../../../support/linear-work.ts";
+import { numbers } from "../../../support/numbers.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { sample } from "../../../support/sample.ts";
@@ -520,15 +521,6 @@ t.test("several answers are several choices", async (t) => {
   ]);
   t.same(await accumulated(events), whole(events));
 });
-
-/** A sequence of numbers that looks random and is the same every time. */
-function numbers(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
 
 /** An answer of random blocks, some of which grow in turn. */
 function randomAnswer(random: (below: number) => number): Event[] {
