@@ -27,7 +27,6 @@ export interface ComparedDay {
   readonly invoice: Figures;
   readonly ledger: Required<Figures>;
   readonly unsettled: number;
-  /** The figures that differ. */
   readonly differ: readonly (keyof Figures)[];
 }
 

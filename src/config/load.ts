@@ -158,7 +158,6 @@ function toSettings(file: GatewayFile, values: ConfigValues, protocols: readonly
   };
 }
 
-/** A loaded file. */
 type LoadedText = Pick<Config, "file" | "text">;
 
 const sourceOf = ({ file, text }: LoadedText): YamlSource => new YamlSource(displayPath(file), text);

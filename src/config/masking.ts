@@ -184,7 +184,6 @@ const COMMENTED_VALUE = /^\s*(?:["'[{].*|\S+)\s*$/;
 const starOptions = (text: string): string =>
   mapPluginLines(text, (line) => (/^\s*#/.test(line) ? line : starValue(line)));
 
-/** Hides plugin options in comments. */
 const starCommentedOptions = (text: string): string =>
   mapPluginLines(text, (line) => {
     const [, before = "", words = ""] = COMMENT.exec(line) ?? [];
@@ -203,7 +202,6 @@ function mapPluginLines(text: string, change: (line: string) => string): string 
   return lines.join("\n");
 }
 
-/** Returns a line with stars for its value. */
 function starValue(line: string): string {
   const [head, name = ""] = HEAD.exec(line) ?? [""];
   const rest = line.slice(head.length);

@@ -90,7 +90,6 @@ export class YamlSource {
     return this.problemAt(this.span(finding), finding.message, finding.severity);
   }
 
-  /** Returns the position of a finding. */
   position(finding: Pick<Finding, "path" | "key">): { file: string; line: number; column: number } {
     const { line, col } = this.counter.linePos(this.span({ ...finding, message: "" })[0]);
     return { file: this.file, line: Math.max(1, line), column: Math.max(1, col) };

@@ -91,7 +91,6 @@ const isPublic = (model: Model): boolean => model.public !== false && model.targ
 const isPage = (path: string): boolean =>
   path === "/" || path === "/play" || path === "/models" || path.startsWith("/models/");
 
-/** Returns the script for the page at a path. */
 function pageScript(path: string): string {
   const name = path === "/play" ? "play" : path.startsWith("/models/") ? "model" : "catalogue";
   return `marketplace/${name}.js`;

@@ -59,7 +59,6 @@ export class Chain {
   private readonly steps: PhaseSteps;
   /** The same steps, with timing. */
   private readonly timedSteps: PhaseSteps;
-  /** Calls until the next one is timed. */
   private callsUntilTimed = 0;
   /** Calls of all chains still to be timed regardless of `callsUntilTimed`. */
   private static timedCallsLeft = 0;

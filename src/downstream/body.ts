@@ -79,7 +79,6 @@ export function readBody(request: IncomingMessage, limits: BodyLimits, options: 
   });
 }
 
-/** Reads one body. */
 class BodyReader implements BodyConsumer, BodyRateListener {
   private readonly pieces: Buffer[] = [];
   /** The buffer in which small chunks are collected, and its used bytes. */

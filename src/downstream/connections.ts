@@ -72,7 +72,6 @@ export class ClientConnection {
 /** All client connections. */
 export class Connections {
   private readonly bySocket = new WeakMap<Socket, ClientConnection>();
-  /** Open sockets. */
   private readonly open = new Set<Socket>();
   /** Number of connections by limit key. */
   private readonly counts = new Map<string, number>();

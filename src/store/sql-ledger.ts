@@ -52,7 +52,6 @@ export abstract class SqlLedger extends Ledger {
 
   /** Appends an entry that has already been converted to a row. */
   abstract appendRow(row: UsageRow): void;
-  /** Returns all rows of a query. */
   protected abstract queryRows(query: SqlQuery): Promise<readonly Record<string, unknown>[]>;
   /**
    * Returns all rows of a query for sums.

@@ -36,7 +36,6 @@ interface WorkerListener {
 export class WorkerProcess {
   /** Resolves when the worker serves; rejects when it ends before. */
   readonly ready: Promise<void>;
-  /** Whether it serves. */
   serving = false;
   /** Whether it serves, or served before it ended. */
   hasServed = false;
@@ -125,7 +124,6 @@ export class WorkerProcess {
     return signalCode ?? (exitCode === null ? undefined : `exit code ${exitCode}`);
   }
 
-  /** The number of its connections. */
   get connections(): number {
     return this.openConnections;
   }

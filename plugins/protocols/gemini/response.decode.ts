@@ -248,7 +248,6 @@ class GenerateContentReader implements ResponseDecoder {
 
 /** Numbers that all candidates of a response share. */
 interface Numbering {
-  /** The number of the next block. */
   nextBlock: number;
   /** Generates an id for a call without one. */
   nextId: () => string | undefined;

@@ -144,7 +144,6 @@ function readNested(body: Fields, name: string, conversation: Conversation): Rea
   return unlessEmpty(config);
 }
 
-/** Returns a configuration unless it is empty. */
 const unlessEmpty = (config: ReasoningConfig): ReasoningConfig | undefined =>
   Object.keys(config).length > 0 ? config : undefined;
 

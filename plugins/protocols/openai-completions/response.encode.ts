@@ -154,7 +154,6 @@ export function createEncoder(context: ResponseContext): ResponseEncoder {
   };
 }
 
-/** A choice of a complete text completion. */
 interface MergedCompletionChoice {
   text: string;
   index: number;

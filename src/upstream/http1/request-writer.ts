@@ -86,7 +86,6 @@ export class RequestWriter {
   }
 }
 
-/** Returns head and body in one buffer. */
 function joinHeadAndBody(head: string, body: readonly Buffer[] | undefined, length: number): Buffer {
   const joined = Buffer.allocUnsafe(head.length + length);
   joined.write(head, "latin1");
