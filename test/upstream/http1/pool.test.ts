@@ -3,6 +3,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { createServer, type Server, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import { Worker } from "node:worker_threads";
 import t, { type Test } from "tap";
+import type { HttpRequest } from "../../../src/upstream/http1/http-request.ts";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
 import { certificate, key } from "../../support/tls.ts";
@@ -148,6 +149,60 @@ t.test("requests wait for a free connection in order", async (t) => {
   for (const answer of sent) t.equal((await whole(await answer)).body.toString(), "ok");
 });
 
+t.test("a waiting request gets a new connection when its provider closes the one in use", async (t) => {
+  const closing = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+  const { upstream, proxy } = await proxied(t, (socket) => socket.end(closing), { connections: 1 });
+  const sent = Array.from({ length: 3 }, () => proxy.send(outgoing(upstream.origin), client()));
+  for (const answer of sent) t.equal((await whole(await answer)).body.toString(), "ok");
+  t.equal(upstream.connections, 3);
+});
+
+t.test(
+  "the connection that was used last is used first, and each is closed when it has been idle for long",
+  async (t) => {
+    const asked: number[] = [];
+    const answers: ((fields?: string) => void)[] = [];
+    const { upstream, proxy } = await proxied(
+      t,
+      (socket, { connection }) => {
+        asked.push(connection);
+        answers.push((fields = "") => socket.write(`HTTP/1.1 200 OK\r\n${fields}content-length: 2\r\n\r\nok`));
+      },
+      { keepAlive: 500 },
+    );
+    const ask = async () => whole(await proxy.send(outgoing(upstream.origin), client()));
+    const sent = [ask(), ask()];
+    await until(() => asked.length === 2);
+    for (const [i, answer] of answers.entries()) {
+      answer();
+      await sent[i];
+    }
+    // Each has a time of its own.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const third = ask();
+    await until(() => asked.length === 3);
+    answers[2]?.();
+    await third;
+    t.equal(asked[2], asked[1]);
+    await until(() => upstream.open === 0, "the end of both");
+    t.equal(upstream.connections, 2);
+  },
+);
+
+t.test("a connection that its provider keeps for less time than others is closed before them", async (t) => {
+  const { upstream, proxy } = await proxied(
+    t,
+    (socket, { head }) => {
+      const field = head.startsWith("POST /short") ? "keep-alive: timeout=3\r\n" : "";
+      socket.write(`HTTP/1.1 200 OK\r\n${field}content-length: 2\r\n\r\nok`);
+    },
+    { keepAlive: 60_000 },
+  );
+  const ask = async (path: string) => whole(await proxy.send(outgoing(upstream.origin, { path }), client()));
+  await Promise.all([ask("/long"), ask("/short")]);
+  await until(() => upstream.open === 1, "the end of the one");
+});
+
 t.test("closing waits for requests that have no connection yet", async (t) => {
   const { upstream, proxy, pools } = await proxied(t, (socket) => setTimeout(() => socket.write(OK), 5), {
     connections: 1,
@@ -172,12 +227,40 @@ t.test("closing does not wait for a connection kept for a cancelled request", as
   const gone = client();
   const second = failed(proxy.send(outgoing(upstream.origin), gone));
   await new Promise(setImmediate);
-  const closed = closePools(pools);
+  let closed = false;
+  void closePools(pools).then(() => {
+    closed = true;
+  });
   gone.leave();
   t.match(await second, { code: "client_gone" });
   answer();
   t.equal((await whole(await first)).body.toString(), "ok");
-  await closed;
+  await until(() => closed);
+});
+
+t.test("closing does not wait for a connection that was freed for a request which is cancelled then", async (t) => {
+  const { upstream, pools } = await proxied(t, (socket) => socket.write(OK), { connections: 1, keepAlive: 60_000 });
+  const pool = pools.pool(upstream.origin, "one");
+  const request = (onEnd: () => void): HttpRequest => ({
+    ...{ method: "GET", path: "/", fields: [], body: undefined, length: undefined },
+    ...{ onStart: () => true, onBodySent() {}, onHead() {}, onData() {}, onError() {}, onEnd },
+  });
+  const second = request(() => t.fail("it was cancelled"));
+  const { promise: first, resolve } = Promise.withResolvers<void>();
+  // Called when the connection has been released.
+  pool.send(
+    request(() => {
+      pool.cancel(second);
+      resolve();
+    }),
+  );
+  pool.send(second);
+  let closed = false;
+  void closePools(pools).then(() => {
+    closed = true;
+  });
+  await first;
+  await until(() => closed);
 });
 
 /** A listener that has stopped taking connections: who connects to it waits. */
@@ -216,6 +299,14 @@ t.test("an attempt to connect is aborted with its request", async (t) => {
     t.match(await sent[i], { code: "client_gone" });
     await until(() => attempts() === others + 1 - i, "the end of the attempt");
   }
+  const last = client();
+  const sentLast = failed(proxy.send(outgoing(origin), last));
+  await until(() => attempts() === others + 1);
+  const closed = closePools(pools);
+  last.leave();
+  t.match(await sentLast, { code: "client_gone" });
+  // Nothing is left to wait for.
+  await closed;
 });
 
 t.test("a request cancelled while its connection is established gives its turn to the next one", async (t) => {
@@ -415,7 +506,7 @@ t.test("no connection is kept ready after its time, for a provider that keeps no
   const proxy = new UpstreamProxy(pools);
   const ask = async (warm: number, to = origin) =>
     whole(await proxy.send(outgoing(to, { warm, credentialId: String(warm) }), client()));
-  await ask(60);
+  await ask(500);
   await until(() => open === 0);
   t.equal(made, 2, "one for the request, and one that was ready beside it");
   await ask(60_000);
