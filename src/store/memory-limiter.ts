@@ -354,14 +354,13 @@ export class MemoryLimiter extends Limiter {
         const { used, unused } = chargeOfRow(row, scopes);
         const { tokens, cost } = this.countedNames.countOnce(namedCharge(id, used));
         this.settle(id, { tokens, cost: cost - counted }, unused);
-      } else if (now - diedAt >= ORPHAN_TTL) this.reservations.delete(id);
-      else if (now - diedAt >= ORPHAN_TIMEOUT && made.counted === undefined) {
+      } else if (now - diedAt >= ORPHAN_TIMEOUT && made.counted === undefined) {
         const { minimum } = reservation;
         this.settle(id, minimum);
         // Nothing is reserved any more; a row that is written later still corrects the count.
         const settled = { ...reservation, maximum: NO_CHARGE };
         this.reservations.set(id, { ...made, reservation: settled, counted: minimum.cost });
-      }
+      } else if (now - diedAt >= ORPHAN_TTL) this.reservations.delete(id);
     }
   }
 

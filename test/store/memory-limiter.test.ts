@@ -12,6 +12,7 @@ import {
   refused,
   START,
   setUp,
+  spentOf,
   USD,
 } from "../support/limiter-contract.ts";
 import { EVERY_CASE } from "../support/sample.ts";
@@ -35,7 +36,7 @@ t.test("requests of a process that died run no more, and stay reserved until the
   for (const id of ["below", "above", "missing"]) await reserve(key, id, "a");
   await reserve(fallback, "above/1", "a");
   await reserve(key, "runs", "b");
-  limiter.release("a");
+  for (let i = 0; i < 2; i++) limiter.release("a");
   const counts = async () => {
     const [own, second] = await limiter.statuses([...key, ...fallback]);
     return [own?.concurrency?.remaining, own?.budgets[0], second?.budgets[0]];
@@ -56,6 +57,53 @@ t.test("requests of a process that died run no more, and stay reserved until the
   limiter.settleOrphans(new Map([["missing", row(150, "first")]]));
   t.match(await counts(), [8, { spent: 350, reserved: 100 }], "a row that is late corrects it");
   t.same(limiter.orphans, []);
+  const lasting = [level("key", "other", { budgets: [{ nano: USD, per: "total", soft: false }] })];
+  await reserve(lasting, "unread", "a");
+  limiter.release("a");
+  clock.now += 86_400_000;
+  limiter.settleOrphans(new Map());
+  const [other] = await limiter.statuses(lasting);
+  t.match(other?.budgets, [{ spent: 1, reserved: 0 }], "the least counts too if the ledger could not answer for a day");
+  limiter.settleOrphans(new Map());
+  t.same(limiter.orphans, [], "no row is expected after a day");
+});
+
+t.test(
+  "what was spent is read again for levels that come a minute later, in another period or behind a clock set back",
+  async (t) => {
+    let now = Date.UTC(2026, 10, 18, 12);
+    let readings = 0;
+    const limiter = new MemoryLimiter(
+      async () => {
+        readings++;
+        return new Map();
+      },
+      new Calendar("UTC"),
+      () => {},
+      () => now,
+    );
+    const come = async (name: string) => {
+      await limiter.statuses([level("key", name, { budgets: [{ nano: USD, per: "day", soft: false }] })]);
+      return readings;
+    };
+    t.same([await come("a"), await come("b")], [1, 1]);
+    now += 61_000;
+    t.equal(await come("c"), 2);
+    now -= 30_000;
+    t.equal(await come("d"), 3);
+    now = Date.UTC(2026, 10, 18, 23, 59, 50);
+    t.equal(await come("e"), 4);
+    now += 20_000;
+    t.equal(await come("f"), 5);
+  },
+);
+
+t.test("a request that a spent budget refuses is marked", async (t) => {
+  const { reserve, limiter } = await setUp(t, make, spentOf({ "key:ci": 10 * USD }));
+  const marks: unknown[] = [];
+  limiter.onBudgetMark = ({ share, refused }) => marks.push([share, refused]);
+  await reserve([level("key", "ci", { budgets: [{ nano: 10 * USD, per: "month", soft: false }] })], { cost: USD });
+  t.same(marks, [[1, true]]);
 });
 
 t.test(
@@ -328,6 +376,11 @@ t.test("a reservation that is taken over counts in sums that are known already, 
   t.match(await limiter.statuses(key), [{ budgets: [{ spent: 0, reserved: 100 }] }]);
   limiter.settle("other", { tokens: 0, cost: 10 });
   t.match(await limiter.statuses(key), [{ budgets: [{ spent: 10, reserved: 50 }] }]);
+  limiter.adopt({ ...asked("no budget"), levels: [level("key", "ci", { concurrency: 5 })] }, START - 1000);
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 10, reserved: 50 }] }]);
+  const total = [level("key", "ci", { budgets: [{ nano: 200, per: "hour", soft: false }] })];
+  limiter.adopt({ ...asked("before"), levels: total }, START - 3_600_000);
+  t.match(await limiter.statuses(total), [{ budgets: [{ reserved: 0 }] }], "it belongs to the hour before");
 });
 
 t.test("sums that are read again are not those of a reading that had begun before", async (t) => {
@@ -348,6 +401,11 @@ t.test("sums that are read again are not those of a reading that had begun befor
   await prepared;
   t.equal(await reloaded, true);
   t.match(await limiter.statuses(key), [{ budgets: [{ spent: 75 }] }]);
+  readings.push(sums(75));
+  await limiter.reserve({ id: "own", levels: key, maximum: { tokens: 0, cost: 9 }, minimum: { tokens: 0, cost: 0 } });
+  limiter.settle("own", { tokens: 0, cost: 9 });
+  await limiter.reload();
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 84 }] }], "what is not in the ledger yet is kept");
 });
 
 t.test("keys that have made no request for a minute hold no windows of their limits", async (t) => {

@@ -39,6 +39,8 @@ t.test("an amount is corrected in the second it came in, and one that has left t
   t.equal(window.sum(START + 61_000), 10, "a corrected amount expires with its second");
   window.correct(START + 65_000, START, -30);
   t.equal(window.sum(START + 65_000), 10);
+  window.correct(START + 65_000, START + 40_000, 5);
+  t.equal(window.timeUntilEmpty(START + 65_000), 36_000);
 });
 
 t.test("the wait is until enough has left the window", async (t) => {
