@@ -116,6 +116,8 @@ export interface OpaquePlace {
   readonly path: JsonPath;
   /** What is removed where the state cannot be read: a block, an item, a part, or only the string's member. */
   readonly span: JsonPath;
+  /** Whether it is of what a search found, not of reasoning. */
+  readonly isFound?: boolean;
   /**
    * Returns JSON to replace the span with, where plain fields can express what an envelope holds; undefined: they cannot.
    * @throws GatewayError `invalid_field` for an envelope that is not allowed here

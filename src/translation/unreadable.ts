@@ -14,6 +14,10 @@ interface UnreadableEdits {
   losses: Losses;
 }
 
+/** Notice to the client where citations of a search that its provider cannot read were left out. */
+const UNREADABLE_SEARCH_NOTICE =
+  "What another provider's search has found was left out of the request: only that one can read it.";
+
 /**
  * Removes other providers' opaque state from a request in the provider's own protocol, with everything that is invalid without
  * it, and restores the provider's own state to its raw form. Where nothing is removed, state may have been lost before the
@@ -39,25 +43,26 @@ export function removeUnreadable(
   const { opaque } = to.protocol.translation.request;
   const remove: JsonPath[] = [];
   const replace: [JsonPath, string][] = [];
-  const removedSpans: JsonPath[] = [];
+  const removed: OpaquePlace[] = [];
   for (const place of opaque.find(body)) {
     const state = openStateAt(place, body, envelopes, owners);
     if (!state) {
-      if (removesAll && !place.replacement) removedSpans.push(place.span);
+      if (removesAll && !place.replacement) removed.push(place);
       continue;
     }
     const replacement = place.replacement?.(state);
     if (replacement !== undefined) replace.push([place.span, replacement]);
-    else if (removesAll || !isReadable(state, { protocol: to.protocol.name, account: to.account }))
-      removedSpans.push(place.span);
+    else if (removesAll || !isReadable(state, { protocol: to.protocol.name, account: to.account })) removed.push(place);
     else if (state.kind === UNSIGNED_KIND) remove.push(place.path);
     else replace.push([place.path, JSON.stringify(state.data)]);
   }
-  for (const span of removedSpans) {
+  for (const { span, isFound } of removed) {
+    const what = isFound ? "What another provider's search has found" : "Reasoning that another provider made";
     // In strict mode nothing may be left out: `drop` refuses.
-    if (strict) losses.drop(span.join("."), "Reasoning that another provider made can be read only by that provider");
-    losses.note(UNREADABLE_NOTICE);
+    if (strict) losses.drop(span.join("."), `${what} can be read only by that provider`);
+    losses.note(isFound ? UNREADABLE_SEARCH_NOTICE : UNREADABLE_NOTICE);
   }
+  const removedSpans = removed.map(({ span }) => span);
   const changes =
     removedSpans.length > 0
       ? opaque.consequences?.(body, removedSpans, to)

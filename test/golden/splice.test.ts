@@ -257,7 +257,9 @@ for (const protocol of Object.keys(PLACES) as ProtocolName[])
             const request = inserted(original, insertion);
             const { text: left, notices } = cleaned(protocol, request);
             const same = left.equals(leftOf(original, insertion, notices));
-            const lost = notices.some((notice) => notice.startsWith("Reasoning that another provider made"));
+            const lost = notices.some((notice) =>
+              /^(?:Reasoning that another provider made|What another provider's search)/.test(notice),
+            );
             if (!same || lost !== !insertion.json.includes(COMPACTED))
               wrong.push(`${id}: ${insertion.json.slice(0, 30)} at ${insertion.at.join(".")}`);
             for (const place of placesIn(protocol, JSON.parse(request.toString()))) found.add(place);

@@ -22,13 +22,14 @@ const protocol: TranslatedProtocol = {
       ...tiny.translation.request,
       opaque: {
         find: ({ blocks }) =>
-          (blocks as { state?: string; part?: boolean }[]).flatMap(({ state, part }, i) =>
+          (blocks as { state?: string; part?: boolean; url?: string }[]).flatMap(({ state, part, url }, i) =>
             state === undefined
               ? []
               : [
                   {
                     path: ["blocks", i, "state"],
                     span: part ? ["blocks", i, "state"] : ["blocks", i],
+                    isFound: url !== undefined,
                     replacement: instead,
                   },
                 ],
@@ -100,6 +101,19 @@ t.test("a loss is a refusal where nothing may be lost", async (t) => {
     message: /^blocks\.0/,
   });
   t.doesNotThrow(() => sent(`{"blocks":[{"state":"${seal()}"}]}`, true));
+});
+
+t.test("the notices for reasoning and for what a search found differ", async (t) => {
+  const foreign = seal({ account: "others" });
+  const text = `{"blocks":[{"state":"${foreign}"},{"url":"a","state":"${foreign}"},{"url":"b","state":"${foreign}"}]}`;
+  t.match(sent(text).notices, [
+    /^Reasoning that/,
+    /^What another provider's search has found was left out/,
+    /^thinking/,
+  ]);
+  t.throws(() => sent(`{"blocks":[{"url":"a","state":"${foreign}"}]}`, true), {
+    message: /^blocks\.0: What another provider's search has found can be read only by that provider/,
+  });
 });
 
 t.test("strings that are not envelopes are left to the provider, and forged ones are refused", async (t) => {

@@ -225,10 +225,11 @@ function* opaqueWithin(content: unknown, path: JsonPath): Generator<OpaquePlace>
   }
 }
 
-/** Yields the keys of citations, or of what a search found: only the vendor can read them, and it refuses others. [D: Claude Code's errors] */
+/** Yields the keys of citations, or of what a search found: only the vendor can read them, and it refuses others. [D: Claude Code] */
 function* keysWithin(list: unknown, path: JsonPath, member: string): Generator<OpaquePlace> {
   for (const [i, value] of asList(list).entries())
-    if (typeof asObject(value)?.[member] === "string") yield { path: [...path, i, member], span: [...path, i] };
+    if (typeof asObject(value)?.[member] === "string")
+      yield { path: [...path, i, member], span: [...path, i], isFound: true };
 }
 
 /** Removes messages without blocks, and thinking by tokens that would continue from missing thoughts, or puts others in their place. */

@@ -44,7 +44,10 @@ const ERROR_NAMES: ErrorNames = {
   },
 };
 
-/** Returns the message; of a prompt that is too long in the vendor's words, old and new: LiteLLM and LangChain.js look for them, not for the code. */
+/**
+ * Returns the message; of a prompt that is too long in the vendor's words, old and new: LiteLLM and LangChain.js look for them, not for
+ * the code.
+ */
 const messageOf = ({ code, message }: Fault): string =>
   code !== "context_length_exceeded" || /maximum context length|exceeds the context window/i.test(message)
     ? message
