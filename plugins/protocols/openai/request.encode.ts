@@ -111,9 +111,17 @@ export const isOpenaiModel = ({ model, facts: { sampling, cache_marks }, url }: 
   OPENAI_MODEL.test(model) ||
   (url !== undefined && AZURE_HOST.test(url.hostname) && !OTHER_AZURE_MODEL.test(model));
 
+/** Names of deployments of such models at Azure: `prod-gpt-4o`, `team_gpt4`. Elsewhere a proxy of any model may be called so. */
+const DEPLOYED_NEVER_REASONS = /(?:^|[-_.])gpt-?[34]/i;
+
+const neverReasons = (target: Pick<TargetModel, "model" | "url">): boolean =>
+  NEVER_REASONS.test(target.model) || (isAt(AZURE_HOST, target) && DEPLOYED_NEVER_REASONS.test(target.model));
+
 /** Reports whether a model may reason: whether nothing says that it does not. */
-export const mayReason = ({ model, facts: { thinking, reasons } }: TargetModel): boolean =>
-  thinking === undefined ? (reasons ?? !NEVER_REASONS.test(model)) : thinking !== "none";
+export function mayReason(target: TargetModel): boolean {
+  const { thinking, reasons } = target.facts;
+  return thinking === undefined ? (reasons ?? !neverReasons(target)) : thinking !== "none";
+}
 
 /** Reports whether a model reasons where a request sets no effort. */
 export const reasonsByDefault = (target: TargetModel): boolean =>

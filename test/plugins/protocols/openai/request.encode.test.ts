@@ -143,6 +143,12 @@ t.test("a model may reason unless facts or its name say that it does not", async
     t.equal(mayReason({ model, facts: {} }), false, model);
   for (const model of ["gpt-5", "gpt-oss-120b", "my-gpt-4-proxy", "another"])
     t.equal(mayReason({ model, facts: {} }), true, model);
+  const url = new URL("https://us.openai.azure.com/openai/v1");
+  for (const model of ["prod-gpt-4o", "team_gpt4", "GPT-4.1-mini"])
+    t.equal(mayReason({ model, facts: {}, url }), false, `${model}, a deployment at Azure`);
+  for (const model of ["prod-gpt-5", "chat", "prod-o4-mini"])
+    t.equal(mayReason({ model, facts: {}, url }), true, model);
+  t.equal(mayReason({ model: "prod-gpt-4o", facts: { reasons: true }, url }), true);
   t.equal(mayReason({ model: "another", facts: { reasons: false } }), false);
   t.equal(mayReason({ model: "gpt-4o", facts: { thinking: "level" } }), true, "gateway.yaml decides");
   t.equal(mayReason({ model: "gpt-5", facts: { thinking: "none" } }), false);
