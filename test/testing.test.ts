@@ -201,6 +201,15 @@ t.test("what cannot be driven is reported before a request is sent", async (t) =
   );
 });
 
+t.test("what would be ignored, or cannot be sent piece by piece, is an error of the author's", async (t) => {
+  const chains = { llm: ["auth", "models"] };
+  await t.rejects(drive(Redact, { gateway: { chains } }), /chains.llm: give it as chain/);
+  await t.rejects(drive(Redact, { gateway: { plugins: { redact: {} } } }), /plugins.redact: give it as options/);
+  await using driven = await drive(Redact);
+  for (const chunkBytes of [0, Number.NaN])
+    await t.rejects(driven.ask({ protocol: "openai-chat", chunkBytes }), RangeError);
+});
+
 t.test("values of a plugin that cannot be sent end their request with a response", async (t) => {
   class Unsendable implements Plugin {
     access: NonNullable<Plugin["access"]> = ({ headers, replyHeaders }) => {

@@ -129,7 +129,10 @@ const turnOf = (role: "system" | "user", text: string): Conversation["turns"][nu
   at: "",
 });
 
-/** Sends a request on a connection of its own, and reads the response to its end, however it ends. */
+/**
+ * Sends a request on a connection of its own, and reads the response to its end, however it ends.
+ * @throws RangeError for a size of pieces that is none
+ */
 export function sendTest(
   socket: Socket,
   { method, path, headers, body }: EncodedTest,
@@ -143,6 +146,7 @@ export function sendTest(
   let length = 0;
   const got: ClientResponse = { status: 0, headers: {}, body: Buffer.alloc(0), isComplete: false };
   const over = () => resolve({ ...got, body: Buffer.concat(pieces) });
+  const bodyPieces = chunkBytes === undefined ? [body] : [...splitBytes(body, chunkBytes)];
   const outgoing = httpRequest({ method, path, headers, createConnection: () => socket });
   outgoing.on("error", over);
   outgoing.on("response", (response) => {
@@ -158,16 +162,15 @@ export function sendTest(
     response.on("end", () => (got.isComplete = response.complete));
     response.on("close", over);
   });
-  void writePieces(outgoing, body, chunkBytes);
+  void writePieces(outgoing, bodyPieces);
   return promise;
 }
 
 async function writePieces(
   outgoing: { write(piece: Buffer): unknown; end(): unknown },
-  body: Buffer,
-  chunkBytes: number | undefined,
+  pieces: readonly Buffer[],
 ): Promise<void> {
-  for (const piece of chunkBytes === undefined ? [body] : splitBytes(body, chunkBytes)) {
+  for (const piece of pieces) {
     if (piece.length > 0) outgoing.write(piece);
     await turn();
   }

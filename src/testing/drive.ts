@@ -195,8 +195,9 @@ class DrivenGateway implements TestGateway {
     const shown = key === null ? [] : [protocol.credential(key)];
     const headers = { host: "gateway.test", ...Object.fromEntries(shown), ...test.headers, [MARK_HEADER]: mark };
     const [near, far] = socketPair();
+    const getting = sendTest(near, { ...test, headers }, request);
     this.gateway.accept(far);
-    const got = await sendTest(near, { ...test, headers }, request);
+    const got = await getting;
     while (this.gateway.exchanges.some(({ exchange }) => exchange === this.exchanges.get(mark))) await turn();
     const exchange = this.exchanges.get(mark);
     this.exchanges.delete(mark);
@@ -305,7 +306,10 @@ function gatewayYaml(
   const names = { any: all, ...Object.fromEntries(spoken.map((each) => [each, [each]])) };
   const each = <T>(of: (name: string, speaks: string[]) => T) =>
     Object.fromEntries(Object.entries(names).map(([name, speaks]) => [name, of(name, speaks)]));
-  const section = (name: string) => gateway[name] as object | undefined;
+  const section = (name: string) => gateway[name] as Record<string, unknown> | undefined;
+  // They would be ignored.
+  if (section("chains")?.["llm"] !== undefined) throw new Error("gateway.chains.llm: give it as chain.");
+  if (section("plugins")?.[name] !== undefined) throw new Error(`gateway.plugins.${name}: give it as options.`);
   const sections = {
     admin: "off",
     pages: "off",
