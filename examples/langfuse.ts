@@ -5,6 +5,8 @@ import { z } from "zod";
 
 /** Characters of a batch that Langfuse takes, and of the texts of an exchange: one that is too large would be refused with all others. */
 const [MAX_BATCH, MAX_TEXTS] = [3_000_000, 300_000];
+/** Bytes of an answer that is kept to its end: each of those that run at the same time takes as many. */
+const MAX_ANSWER = 4_194_304;
 
 /** Reports each exchange to Langfuse, in background batches, by its public ingestion API. No request waits for it. */
 @injectable()
@@ -18,7 +20,7 @@ export default class Langfuse implements Plugin {
     most: z.int().min(1).default(1000).describe("Events that wait; what comes then is lost, and counted in the log."),
   });
 
-  private readonly answer = slot((): { output?: string } => ({}));
+  private readonly answer = slot((): { output?: string; isLarge?: true } => ({}));
   /** Events as JSON. */
   private waiting: string[] = [];
   private lost = 0;
@@ -36,10 +38,15 @@ export default class Langfuse implements Plugin {
 
   response(exchange: ResponseExchange): Stage | undefined {
     const pieces: Buffer[] = [];
+    let length = 0;
     const whole = () => exchange.completeResponseTexts(Buffer.concat(pieces), ["assistant"]).map(({ text }) => text);
     if (!this.options.texts) return undefined;
     return ({ kind, bytes }) => {
-      if (kind === "end") this.answer(exchange).output = whole().join("\n");
+      length += bytes.length;
+      if (length > MAX_ANSWER) {
+        pieces.length = 0;
+        this.answer(exchange).isLarge = true;
+      } else if (kind === "end") this.answer(exchange).output = whole().join("\n");
       else pieces.push(Buffer.from(bytes));
     };
   }
@@ -49,9 +56,8 @@ export default class Langfuse implements Plugin {
     if (exchange.dryRun) return;
     const [startTime, endTime] = [time, time + elapsed].map((each) => new Date(each).toISOString());
     const texts = this.options.texts ? requestTexts(exchange) : undefined;
-    const { output = "" } = this.answer(exchange);
-    const isLarge = JSON.stringify([texts, output]).length > MAX_TEXTS;
-    const written = isLarge ? { metadata: { texts: "too large" } } : { input: texts, ...this.answer(exchange) };
+    const { output, isLarge = JSON.stringify([texts, output]).length > MAX_TEXTS } = this.answer(exchange);
+    const written = isLarge ? { metadata: { texts: "too large" } } : { input: texts, output };
     const common = { name: model?.id, ...written };
     this.add("trace-create", { ...common, id, timestamp: startTime, userId: caller?.name });
     this.add("generation-create", {

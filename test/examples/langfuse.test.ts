@@ -95,13 +95,14 @@ t.test("a batch is no larger than what is accepted, and texts that are too large
   for (let i = 0; i < 8; i++)
     await driven.ask({ protocol: "openai-chat", text: `${i}${"x".repeat(250_000)}` }, "Fine.");
   await driven.ask({ protocol: "openai-chat", text: "y".repeat(4_000_000) });
+  await driven.ask({ protocol: "openai-chat" }, "z".repeat(5_000_000));
   await driven.close();
   t.equal(batches.length, 2);
   for (const batch of batches) t.ok(JSON.stringify(batch).length < 3_100_000);
   const events = batches.flat();
-  t.equal(events.length, 18, "nothing is lost");
+  t.equal(events.length, 20, "nothing is lost");
   t.same(
     events.map(({ body }) => body.metadata?.texts ?? body.input[0].content[0]),
-    [...Array.from({ length: 8 }, (_, i) => [`${i}`, `${i}`]).flat(), "too large", "too large"],
+    [...Array.from({ length: 8 }, (_, i) => [`${i}`, `${i}`]).flat(), ...Array(4).fill("too large")],
   );
 });
