@@ -58,7 +58,7 @@ export const includeUsage: NonNullable<Protocol["includeUsage"]> = {
  */
 export function providerCost(raw: JsonObject): number | undefined {
   const { cost_in_usd_ticks: ticks, cost } = raw;
-  if (typeof ticks === "number") return Math.round(ticks / TICKS_IN_NANO);
+  if (typeof ticks === "number" && ticks >= 0) return Math.round(ticks / TICKS_IN_NANO);
   if (cost === undefined) return undefined;
   const usd = typeof cost === "number" ? cost : asObject(cost)?.["total_cost"];
   return typeof usd === "number" && usd >= 0 ? Math.round(usd * NANO_IN_USD) : undefined;

@@ -1,5 +1,5 @@
 import t from "tap";
-import { includeUsage, stateTokens, writeUsage } from "../../../../plugins/protocols/openai/usage.ts";
+import { includeUsage, providerCost, stateTokens, writeUsage } from "../../../../plugins/protocols/openai/usage.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
 
 t.test("what is encoded is decoded as the same", async (t) => {
@@ -38,4 +38,10 @@ t.test("a state's reasoning is known by its length, without what states of its v
   t.equal(stateTokens(state("rsn_", 710 + 620)), 100);
   t.equal(stateTokens(state("U/t0uV2P", 620)), 100);
   for (const short of [state("gAAAAAB", 440), state("rsn_", 9), ""]) t.equal(stateTokens(short), 0);
+});
+
+t.test("a provider's own cost is no less than nothing: the counter of costs would fall", async (t) => {
+  t.same([{ cost_in_usd_ticks: 50 }, { cost: 0.5 }].map(providerCost), [5, 500_000_000]);
+  for (const raw of [{ cost_in_usd_ticks: -50 }, { cost: -0.5 }, { cost: { total_cost: -1 } }])
+    t.equal(providerCost(raw), undefined);
 });
