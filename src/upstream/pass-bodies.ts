@@ -7,8 +7,9 @@ import { codingOf, createResponseDecoder } from "./decoding.ts";
 import { errorTooLarge, errorTooSlow, MAX_ERROR_BYTES, MAX_ERROR_TIME } from "./error-body.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
 
-/** Where a pass-through request went. */
-interface PassRoute {
+/** Where a pass-through request goes. */
+export interface PassRoute {
+  /** The whole address, with path and query. */
   readonly target: URL;
   /** The proxy in front of the provider. A proxy that takes requests in absolute-form may answer in the provider's place. */
   readonly proxy?: HttpProxy | undefined;

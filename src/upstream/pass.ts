@@ -13,12 +13,11 @@ import { formatTimeLimit } from "../core/timeout.ts";
 import { HeaderList, headerObject } from "../wire/headers.ts";
 import { upstreamPath, urlWithPath } from "./address.ts";
 import { isClosedByPeer } from "./http1/connection.ts";
-import type { HttpProxy } from "./http1/proxies.ts";
 import { METHODS_WITH_BODY } from "./http1/request-head.ts";
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
 import { deferWriteErrors } from "./http1/write-errors.ts";
 import { InspectedBody } from "./inspected-body.ts";
-import { forwarderOf, readErrorBody, readRewritableBody } from "./pass-bodies.ts";
+import { forwarderOf, type PassRoute, readErrorBody, readRewritableBody } from "./pass-bodies.ts";
 import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
 
 /** Milliseconds for which the rest of a request is read and discarded when it was answered before its end. */
@@ -28,10 +27,8 @@ const FLUSH = 1000;
 /** Milliseconds of a check of a piece of the body after which the next one waits for the next turn. */
 const LONG_CHECK = 2;
 
-/** Where a pass-through request goes. */
-export interface OutgoingPass {
-  /** The whole address, with path and query. */
-  readonly target: URL;
+/** A pass-through request as it leaves. */
+export interface OutgoingPass extends PassRoute {
   /** Complete but for framing and host: no other header of the client is added. */
   readonly headers: Readonly<Record<string, string | string[]>>;
   /** Connections are never shared between accounts. */
@@ -41,8 +38,6 @@ export interface OutgoingPass {
   readonly pace?: BodyRateLimits;
   /** Milliseconds for which the client may read nothing of the response; undefined: no limit. */
   readonly stalled?: number;
-  /** The proxy in front of the provider. A proxy that takes requests in absolute-form may answer in the provider's place. */
-  readonly proxy?: HttpProxy | undefined;
 }
 
 /** Returns an attempt as the library's own passes send it. */
