@@ -7,7 +7,7 @@ import type { Config } from "./config/types.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { isBuiltIn, loadPlugin, loadProtocols, notFoundMessage, pluginFile, pluginNames } from "./loader/discover.ts";
 import { codeVersions, type LoadedPlugin, packagesToRestart } from "./loader/instances.ts";
-import { methodsOf, misspeltMethods, phasesOf } from "./loader/methods.ts";
+import { knownPlugin, methodsOf, misspeltMethods } from "./loader/methods.ts";
 import { codeDigest } from "./loader/versions.ts";
 
 /** The names that a gateway.yaml may use, and the plugin classes loaded so far. */
@@ -32,9 +32,7 @@ export async function findExtensions(folder: string): Promise<LoadedExtensions> 
       const Class = await loadPlugin(found);
       classes.set(name, { file: found, Class, version: codeDigest(found) });
       const warnings = misspeltMethods(methodsOf(Class.prototype));
-      const { options, after, before, twice } = Class;
-      const placed = { ...(after && { after }), ...(before && { before }), ...(twice && { twice }) };
-      return { options, warnings, phases: phasesOf(Class), builtIn: isBuiltIn(found), ...placed };
+      return { ...knownPlugin(Class), warnings, builtIn: isBuiltIn(found) };
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { ZodType } from "zod";
 import { thrownMessage } from "../core/errors.ts";
+import type { PluginClass } from "../core/plugin.ts";
 import { replaceSecrets } from "../core/replace-secrets.ts";
 import { explainIssues } from "./issues.ts";
 import { optionSecrets, parseOptions, resolveOptions } from "./options.ts";
@@ -25,15 +26,9 @@ export interface Extensions {
 }
 
 /** A plugin as far as gateway.yaml is checked against it. */
-export interface KnownPlugin {
+export interface KnownPlugin extends Pick<PluginClass, "after" | "before" | "twice"> {
   /** Schema of its options; undefined when it takes none. */
   options: ZodType | undefined;
-  /** Plugins that must precede it in every chain that has both. */
-  after?: readonly string[];
-  /** Plugins that must follow it in every chain that has both. */
-  before?: readonly string[];
-  /** Whether every chain with it must have it in two places. */
-  twice?: boolean;
   /** Probable mistakes in it. */
   warnings?: readonly string[];
   /** The phases that it implements; absent: unknown. */

@@ -1,3 +1,4 @@
+import type { KnownPlugin } from "../config/plugins.ts";
 import { nearest } from "../config/suggest.ts";
 import { PHASES, type PluginClass } from "../core/plugin.ts";
 
@@ -22,6 +23,13 @@ export function phasesOf(Class: PluginClass): string[] {
   let source = "";
   for (let each: object = Class; each !== Function.prototype; each = Object.getPrototypeOf(each)) source += each;
   return PHASES.filter((phase) => methods.includes(phase) || new RegExp(`\\b${phase}\\s*=`).test(source));
+}
+
+/** Returns what the checks of gateway.yaml have to know about a plugin's class. */
+export function knownPlugin(Class: PluginClass): KnownPlugin {
+  const { options, after, before, twice } = Class;
+  const placed = { ...(after && { after }), ...(before && { before }), ...(twice && { twice }) };
+  return { options, phases: phasesOf(Class), ...placed };
 }
 
 /** Describes unknown methods whose names are close to those of phases. */

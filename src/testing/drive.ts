@@ -6,7 +6,7 @@ import type { Plugin, PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { Gateway } from "../gateway.ts";
 import { findExtensions, LoadedConfig, type LoadedExtensions } from "../loaded-config.ts";
-import { phasesOf } from "../loader/methods.ts";
+import { knownPlugin } from "../loader/methods.ts";
 import type { LedgerEntry } from "../store/ledger.ts";
 import { isTranslatable } from "../translation/codec.ts";
 import { Pools } from "../upstream/http1/pools.ts";
@@ -258,9 +258,7 @@ function withTestPlugins(extensions: LoadedExtensions, own: ReadonlyMap<string, 
     const Class = own.get(name);
     if (!Class) return plugin.call(extensions, name, from, folder);
     extensions.classes.set(name, { file: `the test of ${name}`, Class });
-    const { options, after, before, twice } = Class;
-    const placed = { ...(after && { after }), ...(before && { before }), ...(twice && { twice }) };
-    return { options, phases: phasesOf(Class), ...placed };
+    return knownPlugin(Class);
   };
   return extensions;
 }
