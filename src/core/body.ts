@@ -3,6 +3,7 @@ import { parseClientJson } from "../wire/client-json.ts";
 import { JsonError, type JsonFault, type Member, type Scan, Scanner } from "../wire/json.ts";
 import type { FormError } from "../wire/multipart.ts";
 import { countMembers, firstElements } from "../wire/paths.ts";
+import { joinPieces } from "../wire/pieces.ts";
 import { type ByteSpan, type Edit, shiftSpan, splice } from "../wire/splice.ts";
 import { mayEscapeNames } from "../wire/watch.ts";
 import { GatewayError } from "./errors.ts";
@@ -101,7 +102,7 @@ export class Body {
       if (from < to) parts.push(from === 0 && to === piece.length ? piece : piece.subarray(from, to));
       base += piece.length;
     }
-    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+    return joinPieces(parts);
   }
 
   /** Returns the index of the buffer with an offset: a search through all of them for each slice would be quadratic. */
@@ -248,7 +249,7 @@ export class Body {
   /** Returns the whole body in one buffer, joined once. */
   bytes(): Buffer {
     if (!this.joined) {
-      this.joined = this.buffers.length === 1 ? (this.buffers[0] as Buffer) : Buffer.concat(this.buffers);
+      this.joined = joinPieces(this.buffers);
       if (this.buffers.length > 1) this.buffers = [this.joined];
     }
     return this.joined;

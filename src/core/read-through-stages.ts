@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Frame } from "../wire/frame.ts";
+import { joinPieces } from "../wire/pieces.ts";
 import { splitInGroups } from "./answer-frames.ts";
 import { awaitedLater } from "./awaited-later.ts";
 import type { Head } from "./head.ts";
@@ -37,8 +38,7 @@ export function readThroughStages(head: Head, stages: Stage[]): void {
       head.isReading = false;
     }
     stages.splice(0, stages.length, (frame) => (frame.kind === "end" ? frames : []));
-    const pieces = frames.map((frame) => frame.bytes).filter((piece) => piece.length > 0);
-    return pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+    return joinPieces(frames.map((frame) => frame.bytes).filter((piece) => piece.length > 0));
   };
   const readLater = (limit: number) => awaitedLater(readThrough(limit));
   head.readBody = readLater;

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
 import { GatewayError } from "../core/errors.ts";
+import { joinPieces } from "../wire/pieces.ts";
 import { ServerRequest } from "./server-request.ts";
 
 /** Bytes that are worth an event loop turn of their own. */
@@ -47,7 +48,7 @@ export class BodyPieces implements BodyRateListener {
         for (let more = request.read(); more !== null; more = request.read()) parts.push(more as Buffer);
         if (parts.length === 0) return;
         settle();
-        const bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+        const bytes = joinPieces(parts);
         const refused = this.checkPace(bytes.length);
         if (refused) reject(refused);
         else resolve(bytes);

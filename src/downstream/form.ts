@@ -6,6 +6,7 @@ import { GatewayError } from "../core/errors.ts";
 import type { Form } from "../core/form.ts";
 import { MAX_MODEL } from "../core/model-name.ts";
 import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
+import { joinPieces } from "../wire/pieces.ts";
 import { type BodyLimits, bodyTooLarge, type OpenBufferAccount } from "./body.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { Spool } from "./spool.ts";
@@ -140,7 +141,7 @@ class FormReader implements Form {
       await this.readNext();
       const judged = this.takeChecked();
       // The end of the previous piece comes with this one: joined, as each is a write to the provider.
-      if (judged.length > 0) yield judged.length === 1 ? (judged[0] as Buffer) : Buffer.concat(judged);
+      if (judged.length > 0) yield joinPieces(judged);
     }
   }
 

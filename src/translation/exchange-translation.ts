@@ -11,6 +11,7 @@ import type { Usage } from "../core/usage.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList, withLength } from "../wire/headers.ts";
 import { parseInSteps } from "../wire/parse-in-steps.ts";
+import { totalLength } from "../wire/pieces.ts";
 import type { JsonObject } from "../wire/values.ts";
 import type { ProtocolChoice } from "./choose-protocol.ts";
 import { toClientError } from "./client-error.ts";
@@ -403,8 +404,7 @@ export class ExchangeTranslation {
   private replaceBody(head: Head, pieces: readonly Buffer[]): Stage {
     const { framing } = head;
     const state = new Framing(this.exchange.operation).state;
-    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
-    head.headers = withLength(contentTypeHeaders("application/json"), length);
+    head.headers = withLength(contentTypeHeaders("application/json"), totalLength(pieces));
     head.framing = undefined;
     head.translated = { framing, state };
     return (frame) => (frame.kind === "end" ? [...pieces.map((bytes) => new Frame("piece", bytes)), frame] : []);

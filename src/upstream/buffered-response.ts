@@ -4,6 +4,7 @@ import { type BufferAccount, bufferedAnswerError } from "../core/buffer-memory.t
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
 import { joinInSteps, LARGE_BODY_BYTES, runInTurns } from "../translation/steps.ts";
+import { joinPieces } from "../wire/pieces.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** The delivery of a response to its client. */
@@ -119,7 +120,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
         },
         end: () => {
           if (length >= LARGE_BODY_BYTES && pieces.length > 1) resolve(this.joinInTurns(pieces, length));
-          else resolve(this.keep(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)));
+          else resolve(this.keep(joinPieces(pieces)));
         },
         fail,
       });

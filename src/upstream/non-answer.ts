@@ -1,5 +1,6 @@
 import { Frame } from "../wire/frame.ts";
 import { OPEN_ARRAY, OPEN_OBJECT } from "../wire/grammar.ts";
+import { joinPieces, totalLength } from "../wire/pieces.ts";
 import { peekResponse } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
 
@@ -30,7 +31,7 @@ export function detectNonAnswer(
   // Of the pieces at the beginning, how many have nothing to read: some servers send line breaks while they work.
   let blank = 0;
   return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, isComplete) => {
-    if (last && !isComplete) onCut(lengthOf(pieces));
+    if (last && !isComplete) onCut(totalLength(pieces));
     let first: number | undefined;
     for (; blank < pieces.length; blank++) {
       first = pieces[blank]?.find((byte) => !SKIPPED.has(byte));
@@ -39,17 +40,14 @@ export function detectNonAnswer(
     if (first === undefined) return last && settle(isComplete ? "empty" : undefined);
     if (first !== OPEN_OBJECT && !(allowArray && first === OPEN_ARRAY)) return settle("unreadable");
     if (last) return settle(isComplete ? possibleError(pieces) : undefined);
-    return lengthOf(pieces) > MAX_ERROR_TEXT && settle();
+    return totalLength(pieces) > MAX_ERROR_TEXT && settle();
   });
 }
 
-const lengthOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { length }) => sum + length, 0);
-
 /** Returns an object that may be only an error. Answers that contain an error besides have another `object` type. */
 function possibleError(pieces: readonly Buffer[]): NonAnswer | undefined {
-  if (lengthOf(pieces) > MAX_ERROR_TEXT) return undefined;
-  const [single] = pieces;
-  const bytes = single && pieces.length === 1 ? single : Buffer.concat(pieces);
+  if (totalLength(pieces) > MAX_ERROR_TEXT) return undefined;
+  const bytes = joinPieces(pieces);
   // Nearly all responses are answers, without this word.
   if (!bytes.includes(ERROR)) return undefined;
   const text = bytes.toString();

@@ -1,3 +1,4 @@
+import { totalLength } from "../wire/pieces.ts";
 import type { UpstreamResponse } from "./response.ts";
 
 /**
@@ -47,6 +48,6 @@ export const peekErrorBody = <Found>(
   inspect: (body: Buffer) => Found | undefined,
 ): Promise<Found | undefined> =>
   peekResponse<Found>(response, MAX_BODY_WAIT, (settle, pieces, last, whole) => {
-    if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_ERROR_BODY) return settle();
+    if (totalLength(pieces) > MAX_ERROR_BODY) return settle();
     return last && settle(whole ? inspect(Buffer.concat(pieces)) : undefined);
   });

@@ -1,4 +1,5 @@
 import type { Member, Scan } from "./members.ts";
+import { totalLength } from "./pieces.ts";
 
 /** Replaces bytes `start` to `end` of a text. Offsets refer to the text before any edit. */
 export interface Edit {
@@ -44,7 +45,7 @@ export function splice(pieces: readonly Buffer[], edits: readonly Edit[]): Buffe
     if (edit.bytes.length > 0) result.push(edit.bytes);
     at = edit.end;
   }
-  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  const length = totalLength(pieces);
   if (at > length) throw new Error(`An edit ends at byte ${at} of a text of ${length} bytes.`);
   copy(at, length);
   return result;

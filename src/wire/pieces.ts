@@ -1,0 +1,6 @@
+/** Returns bytes in one buffer: a single piece itself, without a copy. */
+export const joinPieces = (pieces: readonly Buffer[]): Buffer =>
+  pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+
+/** Returns the number of bytes of all pieces. */
+export const totalLength = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { length }) => sum + length, 0);
