@@ -148,7 +148,7 @@ type GenerationMembers = Pick<
       | "objects"
       | "admission"
     )
-  | ("budget" | "limiter" | "levels" | "marketplace" | "plugins" | "health" | "pages" | "log" | "protocols" | "common")
+  | ("budget" | "limiter" | "levels" | "marketplace" | "plugins" | "pages" | "log" | "protocols" | "common")
 > & { readonly processes: number | undefined };
 
 /** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
@@ -171,7 +171,6 @@ export class Generation {
   readonly marketplace: Marketplace;
   /** The loaded plugins, by name. */
   readonly plugins: ReadonlyMap<string, LoadedPlugin>;
-  readonly health: Health;
   /** Pages for browsers; undefined: off. */
   readonly pages: PublicPages | undefined;
   readonly log: Log;
@@ -217,7 +216,6 @@ export class Generation {
     this.levels = parts.levels;
     this.marketplace = parts.marketplace;
     this.plugins = parts.plugins;
-    this.health = parts.health;
     this.pages = parts.pages;
     this.log = parts.log;
     this.protocols = parts.protocols;
@@ -282,7 +280,7 @@ export class Generation {
       const spoken = { protocols, common };
       const bodies = { bodies: carried.bodies, spools: carried.spools, processes: made.processes };
       return new Generation(
-        { ...lasting, ...bodies, admission, budget, plugins: classes, health, pages, log, ...spoken },
+        { ...lasting, ...bodies, admission, budget, plugins: classes, pages, log, ...spoken },
         closers,
       );
     } catch (thrown) {
