@@ -28,6 +28,7 @@ import { openLimiter } from "./open-limiter.ts";
 import { type ReloadResult, Reloads, STOPPING } from "./reloads.ts";
 import { BudgetMarks, type TimedBudgetMark } from "./store/budget-marks.ts";
 import { MAX_EXCHANGES } from "./store/counted-names.ts";
+import { limitedKeys } from "./store/keys.ts";
 import type { LedgerWarn, UnwrittenLines } from "./store/ledger.ts";
 import { leftBehindWarning } from "./store/left-behind.ts";
 import type { Limiter } from "./store/limiter.ts";
@@ -377,8 +378,7 @@ export class Gateway {
   }
 
   private async isLimited(): Promise<boolean> {
-    if (hasLimits(this.config.limits)) return true;
-    return (await this.stores.keys.list()).some(({ limits, revoked }) => limits && !revoked);
+    return hasLimits(this.config.limits) || (await limitedKeys(this.stores.keys)).length > 0;
   }
 
   /**
@@ -549,7 +549,7 @@ async function logUnenforcedLimits(
   const [open] = unlimitedPaths(paths, (use) => chains.get(use) ?? []);
   const why = open?.message ?? unsharedLimitsReason(store, instances);
   if (why === undefined) return;
-  const limited = (await keys.list()).filter(({ limits, revoked }) => limits && revoked === undefined);
+  const limited = await limitedKeys(keys);
   if (limited.length === 0) return;
   log.error(
     { keys: limited.map(({ name }) => name) },

@@ -5,6 +5,7 @@ import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
 import { hasLimits } from "../core/limits.ts";
 import { hasSeveralGateways, journalFolder } from "../store/journal/files.ts";
+import { limitedKeys } from "../store/keys.ts";
 import { leftBehindWarning } from "../store/left-behind.ts";
 import { connectToRead, runWithStores } from "../store/open.ts";
 import { isMissingPackage } from "../store/optional-package.ts";
@@ -30,11 +31,8 @@ export async function doubleCountErrors(
 
 async function isLimited({ store, limits, keys }: Pick<Config, "store" | "limits" | "keys">): Promise<boolean> {
   if (hasLimits(limits)) return true;
-  const records = await runWithStores(
-    connectToRead(store, keys, () => {}),
-    (stores) => stores.keys.list(),
-  );
-  return records.some((key) => key.limits && !key.revoked);
+  const stores = connectToRead(store, keys, () => {});
+  return (await runWithStores(stores, ({ keys }) => limitedKeys(keys))).length > 0;
 }
 
 /** What stays in the default SQLite file where the ledger is an empty database now. */

@@ -143,3 +143,7 @@ export abstract class Keys {
   abstract enableGroup(group: string): Promise<void>;
   abstract close(): void;
 }
+
+/** Returns the keys in use that were given limits. */
+export const limitedKeys = async (keys: Pick<Keys, "list">): Promise<KeyRecord[]> =>
+  (await keys.list()).filter(({ limits, revoked }) => limits && revoked === undefined);
