@@ -86,14 +86,7 @@ async function forwardUnparsed(
   addCredential(attempt);
   const outgoing = outgoingPass(exchange, attempt);
   const meter = new PassMeter(exchange, attempt, path, () => reply.gatewayHeaders(), redactor, passing, settle);
-  const slot = await upstreams.slots.acquire(attempt.target.provider, exchange);
-  if (exchange.isBrokenOff) {
-    slot.release();
-    throw new GatewayError("client_gone");
-  }
-  attempt.dispatched = true;
-  attempt.sent = true;
-  upstreams.persist();
+  const slot = await upstreams.dispatch(exchange, attempt);
   try {
     reply.sendContinue();
     await proxy.pass({ ...outgoing, pace, stalled }, reply, meter);

@@ -45,7 +45,6 @@ export async function runWebSocket(
     reply.refuse(parts.redactor.error(error, exchange.credentials), true);
     response.send(handshake.socket);
   };
-  const { health, slots } = parts.upstreams;
   let slot: ProviderSlot | undefined;
   let answer: UpstreamAnswer | undefined;
   try {
@@ -62,12 +61,7 @@ export async function runWebSocket(
       const written = chain.send(exchange, attempt);
       if (written) await written;
       addCredential(attempt);
-      slot = await slots.acquire(attempt.target.provider, exchange);
-      // While an object's owner was looked up, or a plugin ran, the client may have left, or its key been revoked.
-      if (exchange.isBrokenOff) throw new GatewayError("client_gone");
-      attempt.dispatched = true;
-      attempt.sent = true;
-      parts.upstreams.persist();
+      slot = await parts.upstreams.dispatch(exchange, attempt);
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);
       const socketProtocol = pass ? undefined : exchange.protocol.socket;
       const client = { gatewayHeaders: () => reply.gatewayHeaders(), refuse };
@@ -75,7 +69,7 @@ export async function runWebSocket(
       const meter = new SocketMeter(exchange, attempt, allowed, socketProtocol, client, parts.redactor, names);
       const outgoing = outgoingPass(exchange, attempt);
       setOutcome(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
-      health.recordPassThrough(attempt, !pass || pass.path.isModelApi(pass.below));
+      parts.upstreams.health.recordPassThrough(attempt, !pass || pass.path.isModelApi(pass.below));
     } else if (exchange.answer) {
       answer = pluginAnswer(exchange, exchange.answer);
       response.send(handshake.socket);

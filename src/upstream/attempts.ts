@@ -165,6 +165,23 @@ export class Upstreams {
     );
   }
 
+  /**
+   * Takes a slot for an attempt without alternatives, which is sent at once.
+   * @throws GatewayError `overloaded`, `client_gone`
+   */
+  async dispatch(exchange: Exchange, attempt: Attempt): Promise<ProviderSlot> {
+    const slot = await this.slots.acquire(attempt.target.provider, exchange);
+    // While an object's owner was looked up, or a plugin ran, the client may have left, or its key been revoked.
+    if (exchange.isBrokenOff) {
+      slot.release();
+      throw new GatewayError("client_gone");
+    }
+    attempt.dispatched = true;
+    attempt.sent = true;
+    this.persist();
+    return slot;
+  }
+
   /** @throws GatewayError where the provider has no free slot, and none becomes free within the time of the request */
   private async tryTarget(
     exchange: Exchange,
