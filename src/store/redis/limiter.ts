@@ -259,12 +259,17 @@ export class RedisLimiter extends Limiter {
     this.parts.server.disconnect();
   }
 
-  private async reserveShared(reservation: Reservation, tries: number): Promise<ReserveResult> {
+  /** @param unknown names of sums that could not be loaded, of soft budgets that were removed from the reservation */
+  private async reserveShared(
+    reservation: Reservation,
+    tries: number,
+    unknown: readonly string[] = [],
+  ): Promise<ReserveResult> {
     if (this.beginning) await this.beginning;
     this.sendUnreserved();
     const { calendar } = this.parts;
     const now = this.clock();
-    const json = packReservation(reservation, calendar, now);
+    const json = packReservation(reservation, calendar, now, unknown);
     const { epoch } = this;
     let reply: readonly unknown[];
     try {
@@ -298,10 +303,10 @@ export class RedisLimiter extends Limiter {
         await this.seedSums(rest as string[]);
       } catch (thrown) {
         const known = thrown instanceof GatewayError && this.withoutSoft(reservation, rest as string[], now);
-        if (known) return this.reserveShared(known, tries);
+        if (known) return this.reserveShared(known, tries, [...unknown, ...(rest as string[])]);
         this.handleFailure(thrown);
       }
-    return this.fallback ? this.reserveLocally(reservation) : this.reserveShared(reservation, tries - 1);
+    return this.fallback ? this.reserveLocally(reservation) : this.reserveShared(reservation, tries - 1, unknown);
   }
 
   /** Removes soft budgets whose sums the ledger does not return; undefined if a hard budget needs one of them. */

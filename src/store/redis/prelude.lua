@@ -109,7 +109,7 @@ local function addPlaced(key, cost, place)
 end
 
 -- Parses a stored reservation: its time, and { maximum = { tokens, money }, minimum = { … }, levels = { { scope, rpm, tpm, tokens
--- reserved, concurrency, { { name of a sum, hard limit or '' }, … } }, … } }.
+-- reserved, concurrency, { { name of a sum, hard limit or '' }, … }, names of sums of soft budgets that could not be loaded }, … } }.
 local function parseReservation(text)
   local at = string.find(text, '|', 1, true)
   return tonumber(string.sub(text, 1, at - 1)), cjson.decode(string.sub(text, at + 1))
@@ -176,6 +176,10 @@ local function charge(time, reservation, tokens, cost, unused, before, place)
         addPlaced(key, c, place)
       end
       spent[#spent + 1] = redis.call('HGET', key, 'spent') or ''
+    end
+    for _, name in ipairs(place and not before and level[7] or {}) do
+      local key = P .. 'spent:' .. name
+      if redis.call('HEXISTS', key, 'spent') == 0 then addPlaced(key, c, place) end
     end
     chargeUnreserved(scope, sums(level), time, c, counted)
   end

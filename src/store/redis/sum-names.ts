@@ -57,11 +57,23 @@ export const packLevel = (level: LimitLevel, tokens: number, calendar: Calendar,
   return [level.scope, rpm, tpm, tpm > 0 ? Math.ceil(tokensToReserve({ tokens, cost: 0 }, tpm)) : 0, concurrency, sums];
 };
 
-/** Serializes a reservation for scripts. */
-export function packReservation({ levels, maximum, minimum }: Reservation, calendar: Calendar, now: number): string {
+/**
+ * Serializes a reservation for scripts.
+ * @param unknown names of sums that could not be loaded, of soft budgets of its levels
+ */
+export function packReservation(
+  { levels, maximum, minimum }: Reservation,
+  calendar: Calendar,
+  now: number,
+  unknown: readonly string[] = [],
+): string {
+  const unknownOf = (scope: string) => unknown.filter((name) => parseSumName(name).scope === scope);
   return JSON.stringify({
     maximum: [Math.ceil(maximum.tokens), toDecimal(maximum.cost)],
     minimum: [Math.ceil(minimum.tokens), toDecimal(minimum.cost)],
-    levels: levels.map((level) => packLevel(level, maximum.tokens, calendar, now)),
+    levels: levels.map((level) => {
+      const packed = packLevel(level, maximum.tokens, calendar, now);
+      return unknown.length === 0 ? packed : [...packed, unknownOf(level.scope)];
+    }),
   });
 }

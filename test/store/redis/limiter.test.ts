@@ -30,7 +30,7 @@ const make: MakeLimiter = async (t, spentSince, { clock, calendar, warn }) => {
   const server = await RedisServer.create(`${redis?.url}/${++database}`);
   const limiter = await RedisLimiter.open({
     server,
-    spentSince: async (since) => ({ spent: await spentSince(since), positions: new Map() }),
+    spentSince: async (since) => ({ spent: await spentSince(since), positions: new Map([["own", 1]]) }),
     place: () => ({ journal: "own", position: 1 }),
     findCharges: noRows,
     flushLedger: written,
@@ -309,6 +309,27 @@ test("a process that was taken for dead reports what its requests cost in budget
   await until(async () => (await spent(other, added))?.spent === 250, "the added budget");
   t.match(await spent(other, budget(1000)), { spent: 250 });
   t.same(logged, []);
+});
+
+test("what a soft budget let through unread counts once, whether the sum that is loaded later has its row or not", async (t, redis) => {
+  for (const stored of [false, true]) {
+    let away = true;
+    const { limiters, clock, ledger } = await several(t, redis.url, 2, undefined, stored ? written : async () => {});
+    const [one, other] = limiters as [RedisLimiter, RedisLimiter];
+    ledger[Symbol.iterator] = () => {
+      if (away) throw new Error("it is away");
+      return ledger.entries();
+    };
+    const soft = [level("key", `soft ${stored}`, { budgets: [{ nano: 1000, per: "day", soft: true }] })];
+    const unread = asking(soft, 100);
+    granted(await one.reserve(unread));
+    one.settle(unread.id, { tokens: 0, cost: 60 });
+    await one.statuses([]);
+    if (stored) ledger.set(`key:soft ${stored}`, 60);
+    away = false;
+    clock.now += 2000;
+    t.match(await spent(other, soft), { spent: 60, reserved: 0 }, stored ? "it has" : "it has not");
+  }
 });
 
 test("usage of a dead process's row that counts once is counted once, whoever has it, and if it comes back", async (t, redis) => {
