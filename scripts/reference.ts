@@ -185,7 +185,8 @@ seconds.
   overload) counts in \`gateway_refused_total\` and, of a flood the first thousand a minute, is in the log. A request that is only explained
   (\`gateway-explain: dry-run\`) does not count.
 - Exchanges of a chain without \`usage\`, such as \`GET /v1/models\`, count in \`gateway_requests_total\`, and have no row in the ledger.
-- Tokens and money are those of the ledger.
+- Tokens and money are those of the ledger. An answer that can be fetched again (a batch, a stored response) counts there once, and here once at
+  each gateway that returns it; each of its log lines has its tokens.
 - Counters start at 0 with each process. Those of refusals, limits, clients that disconnected, stores, plugins and alerts start at once, for each
   value of their label, so that \`increase()\` sees the first event; those of models, targets and keys start when there is something to count.
 - prom-client's own metrics of the serving processes, \`process_…\` and \`nodejs_…\`, are included from the first scrape.
