@@ -1,6 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import LimitsPlugin from "../../plugins/limits.ts";
+import { Body } from "../../src/core/body.ts";
+import { Calendar } from "../../src/core/calendar.ts";
+import { Levels } from "../../src/core/limits.ts";
+import type { Limiter, Reservation } from "../../src/store/limiter.ts";
+import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
 import { until } from "../support/until.ts";
@@ -453,6 +459,8 @@ models: { m: { targets: [a:x], price: { input: 1, output: 2 }, output: 1k } }
   const talking = await open(`ws://127.0.0.1:${port}/v1/realtime?model=m`, [], { authorization: `Bearer ${key}` });
   await keys.edit(record.id, { owner: "someone" });
   await keys.edit(record.id, { limits: { rpm: 5 } });
+  const other = await keys.create({ name: "other" });
+  await keys.edit(other.record.id, { limits: { budgets: [{ nano: 1e6, per: "day", soft: false }] } });
   talking.socket.send('{"type":"hello"}');
   await until(() => talking.messages.length === 1, "an answer");
   await keys.edit(record.id, { limits: { budgets: [{ nano: 1e6, per: "day", soft: false }] } });
@@ -572,7 +580,7 @@ t.test("limits of a key created at run time are enforced, shown, and changed whi
 });
 
 t.test("a key with a budget of its own cannot use a model without a known price", async (t) => {
-  const { address } = await holding(t);
+  const { waiting, address } = await holding(t);
   const { url, gateway: running } = await startGateway(
     t,
     `providers: { p: { url: "${address}/v1", speaks: ${ALL} } }\nmodels: { free: { targets: [p:zzz] } }\n`,
@@ -587,6 +595,17 @@ t.test("a key with a budget of its own cannot use a model without a known price"
   );
   t.equal(answer.status, 403);
   t.match(await answer.json(), { error: { message: /the price of the model "free" is unknown/ } });
+  const soft = [{ nano: 1e9, per: "month", soft: true }] as const;
+  const warned = await running.stores.keys.create({ name: "warned", limits: { budgets: soft } });
+  const passed = ask(
+    url,
+    "/v1/chat/completions",
+    { model: "free", messages: [] },
+    { authorization: `Bearer ${warned.key}` },
+  );
+  await until(() => waiting.length > 0, "the provider");
+  waiting.shift()?.();
+  t.equal((await passed).status, 200, "a soft budget refuses nothing");
 });
 
 t.test("targets that a plugin sets after limits need a price too, and count for their own model", async (t) => {
@@ -804,6 +823,40 @@ limits: { default: { budget: $1000 } }\n`,
     }
   },
 );
+
+t.test("an exchange that ends while its worst case or its reservation is awaited reserves nothing", async (t) => {
+  for (const awaited of ["worst case", "reservation"]) {
+    const limiter = new MemoryLimiter(
+      async () => new Map(),
+      new Calendar(),
+      () => {},
+    );
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const late: Limiter = Object.assign(Object.create(limiter), {
+      reserve: async (asked: Reservation) => {
+        if (awaited === "reservation") await promise;
+        return limiter.reserve(asked);
+      },
+    });
+    const translations = {
+      tokensIn: () => (awaited === "reservation" ? undefined : promise.then(() => ({ likely: 1, maximum: 1 }))),
+    };
+    const levels = new Levels({ all: { concurrency: 1 } });
+    const keys = { watch: () => () => {} };
+    const plugin = new LimitsPlugin(late, levels, translations as never, {} as never, {} as never, keys as never);
+    t.teardown(() => plugin.close());
+    const body = new Body([Buffer.from(JSON.stringify({ input: "a".repeat(5000) }))], "json");
+    const exchange = {
+      ...{ id: "one", body, protocol: { name: "p" }, operation: { generates: true }, targets: [], time: 0 },
+      ...{ attempts: [], notices: [], replyHeaders: [], slots: new Map() },
+    };
+    const routed = plugin.route(exchange as never);
+    plugin.done(exchange as never);
+    resolve();
+    await routed;
+    t.equal(limiter.pending, 0, awaited);
+  }
+});
 
 t.test("a request for more than numbers can represent is refused like any other", async (t) => {
   const { address } = await holding(t);

@@ -61,6 +61,19 @@ t.test("a key's spending of the day, week and month is that of usage, in the gat
   t.match(await told(), { usage: 63, usage_daily: 0, usage_weekly: 7 }, "the next day begins at once");
 });
 
+t.test("after a failure of the ledger its sums are asked for again at once", async (t) => {
+  const { stores } = keptLedger(t);
+  let isAway = true;
+  const ledger = Object.assign(Object.create(stores.ledger), {
+    sums: async () => (isAway ? Promise.reject(new Error("away")) : []),
+  });
+  const limiter = { statuses: async () => [] } as unknown as Limiter;
+  const page = new KeyPage(limiter, new Levels({}, new Calendar(ZONE)), ledger);
+  await t.rejects(page.answer({ id: "k", name: "k" }), /ledger/);
+  isAway = false;
+  t.match(JSON.parse(String((await page.answer({ id: "k", name: "k" })).body)), { data: { usage: 0 } });
+});
+
 t.test("all periods of a response are those of one moment, also at midnight", async (t) => {
   const clock = { now: NOW };
   t.intercept(Date, "now", { value: () => clock.now });
