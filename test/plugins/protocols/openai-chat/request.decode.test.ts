@@ -95,6 +95,12 @@ t.test("an assistant's calls without content are calls alone", async (t) => {
   t.same(rest, []);
 });
 
+t.test("an assistant's refusal stands behind its text, and in place of one", async (t) => {
+  const refusal = { kind: "refusal", text: "No.", at: "messages.0.refusal" };
+  t.same(parts({ role: "assistant", content: null, refusal: "No." }), [refusal]);
+  t.match(parts({ role: "assistant", content: "Well.", refusal: "No." }), [{ kind: "text", text: "Well." }, refusal]);
+});
+
 t.test("a tool's result is the user's, and is marked when its tool takes free text", async (t) => {
   const messages = [
     {
@@ -368,6 +374,7 @@ t.test("media are read with their types, and declared", async (t) => {
     { type: "input_audio", input_audio: { data: "BBBB", format: "mp3" } },
     { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,CCCC" } },
     { type: "file", file: { file_id: "file-1" } },
+    { type: "file", file: { filename: "b.png", file_data: "data:image/png;base64,DDDD" } },
   ];
   t.match(parts({ role: "user", content }), [
     { media: "image", mime: "image/png", source: { base64: "AAAA" }, detail: "low" },
@@ -375,6 +382,7 @@ t.test("media are read with their types, and declared", async (t) => {
     { media: "audio", mime: "audio/mpeg", source: { base64: "BBBB" } },
     { media: "file", mime: "application/pdf", filename: "a.pdf", source: { base64: "CCCC" } },
     { media: "file", source: { id: "file-1", protocol: "openai-chat" } },
+    { media: "image", mime: "image/png", filename: "b.png", source: { base64: "DDDD" } },
   ]);
   t.same(uses({ messages: [{ role: "user", content }] }), [
     "media_detail messages.0.content.0.image_url.detail",
@@ -383,6 +391,7 @@ t.test("media are read with their types, and declared", async (t) => {
     "audio messages.0.content.2",
     "file_base64 messages.0.content.3",
     "file_id messages.0.content.4",
+    "file_base64 messages.0.content.5",
   ]);
 });
 
@@ -613,6 +622,11 @@ t.test("a wrong field is named by the client's path", async (t) => {
     code: "invalid_field",
     param: "messages.0.content.0.image_url.url",
   });
+  for (const file of [{}, { filename: "a.pdf" }])
+    t.throws(wrong({ messages: [{ role: "user", content: [{ type: "file", file }] }] }), {
+      code: "invalid_field",
+      param: "messages.0.content.0.file",
+    });
   t.throws(wrong({ messages: [{ role: "tool", content: "1" }] }), {
     code: "invalid_field",
     param: "messages.0.tool_call_id",

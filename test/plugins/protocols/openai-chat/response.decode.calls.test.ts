@@ -119,6 +119,23 @@ t.test("a last piece that repeats the name, blank or with an id that is late, is
   t.equal(only(readCalls(piece("a", ""), piece("b", "")), "open").length, 2, "with ids they are two");
 });
 
+t.test(
+  "a second call of one name without ids is closed like the first, and another name is another call",
+  async (t) => {
+    const piece = (name: string, text: string) => [{ index: 0, function: { name, arguments: text } }];
+    const twice = readCalls(piece("one", '{"x":1}'), piece("one", '{"x":2}'));
+    t.same(
+      [0, 1].map((block) => argumentsOf(twice, block)),
+      ['{"x":1}', '{"x":2}'],
+    );
+    t.same(
+      only(twice, "close").map(({ block }) => block),
+      [0, 1],
+    );
+    t.match(only(readCalls(piece("one", "{}"), piece("two", "")), "open"), [{ name: "one" }, { name: "two" }]);
+  },
+);
+
 t.test("a call without an id gets one from the translation", async (t) => {
   const events = read(
     chunk(

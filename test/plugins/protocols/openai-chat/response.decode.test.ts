@@ -274,6 +274,15 @@ t.test("choices are separated by their index", async (t) => {
   ]);
 });
 
+t.test("a whole answer is its message, also beside a delta, or else its delta, and a chunk is its delta", async (t) => {
+  const [message, delta] = [{ content: "whole" }, { content: "piece" }];
+  const [alone, end] = [{ index: 0, delta }, { finish_reason: "stop" }];
+  const both = { ...chunk({}), choices: [{ ...alone, message, ...end }] };
+  t.match(only(decodeBody(both), "text"), [{ text: "whole" }]);
+  t.match(only(read(both, DONE), "text"), [{ text: "piece" }]);
+  t.match(only(decodeBody({ ...both, choices: [{ ...alone, ...end }] }), "text"), [{ text: "piece" }]);
+});
+
 t.test("a refusal is decoded as one", async (t) => {
   const events = read(
     chunk({ role: "assistant", content: null, refusal: "" }),
@@ -365,6 +374,21 @@ t.test("a citation's position counts from its block; equal indices are ignored",
       { url: "u", title: "t" },
     ],
   );
+});
+
+t.test("a citation of a later text counts from that text", async (t) => {
+  const url_citation = { url: "u", title: "t", start_index: 6, end_index: 8 };
+  const events = read(
+    chunk({ content: "Hello" }),
+    chunk({ reasoning_content: "Hm." }),
+    chunk({ content: "You" }),
+    chunk({ annotations: [{ type: "url_citation", url_citation }] }),
+    chunk({}, "stop"),
+    DONE,
+  );
+  t.same(only(events, "citation"), [
+    { type: "citation", block: 2, citation: { url: "u", title: "t", start: 1, end: 3 } },
+  ]);
 });
 
 t.test("a citation in one delta with reasoning counts from the text before it", async (t) => {
