@@ -63,6 +63,8 @@ t.test("a text, a refusal or reasoning that is sent only whole is read once, whe
   const summary = { type: "response.reasoning_summary_text.done", output_index: 0, summary_index: 0, text: "Sum" };
   t.same(written(reasoning, summary), ["Sum"]);
   t.same(written(done(0, { type: "message", role: "assistant", content: "Plain" })), ["Plain"], "without parts");
+  const item = { type: "reasoning", id: "rs_1", summary: [], content: [{ type: "reasoning_text", text: "So" }] };
+  t.same(written(done(0, item)), ["So"]);
 });
 
 t.test("arguments that are an object are its text", async (t) => {
@@ -77,6 +79,28 @@ t.test("arguments that are an object are its text", async (t) => {
       decoded([created, ...events, completed([])]).find(({ type }) => type === "arguments"),
       { text: '{"a":1}' },
     );
+});
+
+t.test("a refusal is streamed", async (t) => {
+  const at = { output_index: 0, item_id: "msg_1", content_index: 0 };
+  const part = { type: "refusal", refusal: "I can't." };
+  const events = decoded([
+    created,
+    added(0, message()),
+    { type: "response.content_part.added", ...at, part: { type: "refusal", refusal: "" } },
+    { type: "response.refusal.delta", ...at, delta: "I " },
+    { type: "response.refusal.delta", ...at, delta: "can't." },
+    { type: "response.refusal.done", ...at, refusal: part.refusal },
+    { type: "response.content_part.done", ...at, part },
+    done(0, message(part)),
+    completed([message(part)]),
+  ]);
+  t.same(between(events), [
+    { type: "open", block: 0, choice: 0, kind: "refusal" },
+    { type: "text", block: 0, text: "I " },
+    { type: "text", block: 0, text: "can't." },
+    { type: "close", block: 0 },
+  ]);
 });
 
 t.test("a call's arguments are streamed unchanged", async (t) => {
@@ -398,6 +422,8 @@ t.test("a generated image is an image", async (t) => {
     { type: "media", base64: "aGk=" },
     { type: "close" },
   ]);
+  const { output_format: _, ...plain } = item;
+  t.match(between(decoded([created, done(0, plain), completed([plain])]))[0], { mime: "image/png" });
 });
 
 t.test("items that come only with their end, or only with the answer's, are neither lost nor repeated", async (t) => {
