@@ -22,6 +22,7 @@ const CASES: readonly (readonly [json: string, out: string])[] = [
     '{"a":{"_top":1,"b":[]},"_top":{"_top":"}"},"_top":null}',
     '{"a":{"_top":1,"b":[]},"$top":{"_top":"}"},"$top":null}',
   ],
+  ['{"a":"\\" {","b":"\\\\","_top":1}', '{"a":"\\" {","b":"\\\\","$top":1}'],
   ["{}", "{}"],
   ['["_top",{"_top":1}]', '["_top",{"_top":1}]'],
   ['"_top"', '"_top"'],

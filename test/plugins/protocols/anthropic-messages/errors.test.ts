@@ -151,6 +151,7 @@ t.test("a model that the vendor does not know is distinguished from an object", 
     "messages.5.content.2: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be";
   t.equal(told(400, "invalid_request_error", `${moved} modified. These blocks must remain as they were.`), "state");
   for (const why of [
+    "messages.1.content.0: Invalid `data` in `redacted_thinking` block",
     "messages.1.content.2: Invalid `encrypted_content` in `search_result` block",
     "messages.1.content.0: Invalid encrypted_index in text block",
     "Failed to decrypt web search result content",

@@ -95,6 +95,10 @@ t.test("types are in lower case, nullable is a type, and numbers in strings are 
     '{"type":"object","properties":{"a":{"type":"string"}}}',
   );
   t.equal(
+    translated({ type: "INTEGER", minimum: 1, maximum: 2.5, minLength: 3 }),
+    '{"type":"integer","minimum":1,"maximum":2.5,"minLength":3}',
+  );
+  t.equal(
     translated({ type: "INTEGER", maxLength: "9007199254740993" }),
     '{"type":"integer","maxLength":9007199254740993}',
   );

@@ -140,6 +140,16 @@ gathered(t, "an answer that failed before it said anything is an error, which ma
   t.match(faultOf(runAtOnce(decodeResponse(Buffer.from(nothing), SOURCE))), { code: "upstream_model_failed" });
 });
 
+t.test("an answer that was held back or broken off has the vendor's explanation, or one of its reason", async (t) => {
+  const ended = (finishReason: string, more = {}) =>
+    read([event({ candidates: [{ content: { parts: [{ text: "A" }] }, finishReason, ...more }] })]).at(-2);
+  const finishMessage = "It repeats a book.";
+  t.match(ended("RECITATION", { finishMessage }), { reason: "content_filter", message: finishMessage });
+  t.match(ended("OTHER", { finishMessage }), { reason: "content_filter", message: finishMessage });
+  t.match(ended("RECITATION"), { message: "The answer was held back: RECITATION." });
+  t.match(ended("OTHER"), { message: "The answer was broken off: OTHER." });
+});
+
 t.test("an empty answer that did not fail is an answer", async (t) => {
   for (const [finishReason, reason] of [
     ["STOP", "stop"],
