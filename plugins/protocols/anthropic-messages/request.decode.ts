@@ -90,7 +90,6 @@ function systemTurns(body: Fields, request: IncomingRequest): Turn[] {
   const at = "system";
   const system = body.any(at);
   if (system === undefined) return [];
-  if (typeof system !== "string" && !Array.isArray(system)) return body.refuse(at, "must be a string or blocks.");
   const parts = partsOf(system, at, "system", body.uses, request).filter((part) => !isBilling(part, body.uses));
   return parts.length === 0 ? [] : [{ role: "system", at, parts }];
 }

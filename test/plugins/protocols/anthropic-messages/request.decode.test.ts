@@ -176,6 +176,11 @@ t.test("the billing header, which differs from run to run, is not part of the sy
   t.match(read(question({ messages: [{ role: "system", content: billing }] })).turns[0]?.parts, [{ text: billing }]);
 });
 
+t.test("a system that is neither a text nor blocks is refused", async (t) => {
+  for (const system of [5, {}, [5]])
+    t.throws(() => read(question({ system })), { code: "invalid_field", param: /^system(?:\.0)?$/ });
+});
+
 t.test("arguments and schemas keep their text", async (t) => {
   const body = `{"model":"m","max_tokens":1,"tools":[{"name":"f","input_schema":{ "type":"object", "x": 1.0 }}],
     "messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a": 1.0,  "b":12345678901234567890}}]}]}`;
@@ -224,7 +229,7 @@ t.test("a tool's result contains text, images, or nothing, and may be an error",
     "messages.0.content.0.content.1": "tool_result_media",
   });
   t.match(parts({ type: "tool_result", tool_use_id: "a", content: "plain" }), [{ parts: [{ text: "plain" }] }]);
-  t.match(parts({ type: "tool_result", tool_use_id: "a" }), [{ parts: [] }]);
+  t.match(parts({ type: "tool_result", tool_use_id: "a" }), [{ parts: { length: 0 } }]);
 });
 
 t.test("thinking keeps its position, and only signed thinking keeps its state", async (t) => {
