@@ -50,7 +50,6 @@ import { INPUT_TOKENS, ITEM_REFERENCE, OPENAI_RESPONSES, RESPONSE, type Reasonin
 /** Members allowed in a request to count tokens. [S: InputTokenCountParams] */
 const COUNT_MEMBERS = new Set([
   "model",
-  "instructions",
   "input",
   "tools",
   "tool_choice",
