@@ -89,6 +89,7 @@ t.test("what JSON.parse refuses is refused, what it accepts is parsed alike", as
     "{} {}",
     "{'a':1}",
     "{a:1}",
+    '{aa":1}',
     "[1 2]",
   ];
   for (const text of bad) t.throws(() => parseExact(text), SyntaxError, text);

@@ -94,6 +94,37 @@ t.test("an input of 0 at the end does not replace the one of the start", async (
   t.match(then({ input_tokens: 0, output_tokens: 0 }, { input_tokens: 9, output_tokens: 7 }), { in: { total: 9 } });
 });
 
+t.test("results of a search count as one, an error or another tool's results as none", async (t) => {
+  const searches = (type: string, content: unknown) =>
+    protocol.usage({ type: "content_block_start", content_block: { type, tool_use_id: "s", content } })?.serverTools;
+  t.same(searches("web_search_tool_result", []), { web_search_requests: 1 });
+  t.equal(searches("web_search_tool_result", { type: "web_search_tool_result_error" }), undefined);
+  t.equal(searches("mcp_tool_result", []), undefined);
+});
+
+t.test("advisors, compactions and declines that had begun are billed besides the totals", async (t) => {
+  const each = (type: string, model: string, output: number) => ({
+    type,
+    model,
+    input_tokens: 5,
+    output_tokens: output,
+  });
+  const iterations = [
+    ...[each("message", "declining", 0), each("message", "declining", 3), each("compaction", "serving", 1)],
+    ...[each("advisor_message", "advisor", 2), each("fallback_message", "serving", 7)],
+  ];
+  const { model, out, besides } = protocol.usage({ usage: { input_tokens: 5, output_tokens: 7, iterations } }) ?? {};
+  t.same([model, out], ["serving", { total: 7 }]);
+  t.same(
+    besides?.map(({ model, out }) => [model, out.total]),
+    [
+      ["declining", 3],
+      ["serving", 1],
+      ["advisor", 2],
+    ],
+  );
+});
+
 t.test("however many members a stream reports, limited memory is used", async (t) => {
   let told: Usage | undefined;
   for (let n = 0; n < 1000; n++) told = protocol.usage({ usage: { output_tokens: n, [`unheard_of_${n}`]: n } }, told);

@@ -517,14 +517,23 @@ t.test("members that only some vendors take are left out for others, which is de
       ],
       model,
     );
-  for (const model of ["mistral-large-latest", "codestral-2508", "ministral-8b-latest"])
+  for (const family of [
+    "mistral",
+    "ministral",
+    "open-mixtral",
+    "codestral",
+    "devstral",
+    "magistral",
+    "pixtral",
+    "voxtral",
+  ])
     t.same(
-      sent(model),
+      sent(`${family}-latest`),
       [
         ["max_tokens", "prompt_cache_key"],
         ["text.verbosity", "prompt_cache_retention", "metadata.user_id"],
       ],
-      model,
+      family,
     );
   t.same(sent("kimi-k2.5")[0], ["max_tokens", "prompt_cache_key", "user"]);
   t.same(sent("served-here", { cache_marks: true }), [all, []], "as OpenAI takes cache marks");
@@ -689,7 +698,8 @@ t.test("calls have ids that Mistral's models take, the same on a call and its re
     return called;
   };
   t.equal(ids("mistral-large-latest", "D681PevKs"), "D681PevKs", "its own");
-  for (const model of ["mistral-large-latest", "mistralai/Devstral-Small-2507", "open-mixtral-8x22b"]) {
+  for (const id of ["call_D681PevKs", "D681PevKs0"]) t.match(ids("mistral-large-latest", id), /^[a-z0-9]{9}$/, id);
+  for (const model of ["mistral-large-latest", "mistralai/Devstral-Small-2507", "open-mixtral-8x22b", "Ministral-3B"]) {
     t.match(ids(model, "toolu_01A"), /^[a-z0-9]{9}$/, model);
     t.not(ids(model, "toolu_01A"), ids(model, "toolu_01B"));
   }

@@ -71,7 +71,7 @@ t.test(
   async (t) => {
     const xai = "https://api.x.ai/v1";
     const dropped = ["penalties", "penalties"];
-    for (const model of ["grok-4.6", "grok-4-0709", "grok-code-fast-1"])
+    for (const model of ["grok-4.6", "grok-4-0709", "grok-code-fast-1", "grok-build-1"])
       t.same(sampling(xai, model), { sent: [0.7, 0.9, undefined, undefined], dropped }, model);
     const uses: Conversation["uses"] = ["presencePenalty", "frequencyPenalty"].map((path) => ({
       feature: "penalties",

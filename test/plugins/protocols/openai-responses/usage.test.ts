@@ -56,6 +56,13 @@ t.test("web searches are beside the usage; none are left out", async (t) => {
     readUsage({ usage: { input_tokens: 1 }, tool_usage: { image_gen: {}, web_search: { num_requests } } })?.serverTools;
   t.strictSame(of(3), { web_search_requests: 3 });
   t.equal(of(0), undefined);
+  const item = (more: object) => ({ type: "web_search_call", ...more });
+  const output = [item({}), item({ action: { type: "search" } }), item({ action: { type: "open_page" } })];
+  const unreported = {
+    usage: { input_tokens: 1 },
+    output: [...output, item({ status: "failed" }), { type: "message" }],
+  };
+  t.strictSame(readUsage(unreported)?.serverTools, { web_search_requests: 2 }, "those in the output");
 });
 
 t.test("cached tokens are never more than the input", async (t) => {

@@ -193,7 +193,8 @@ t.test("a deployment at Azure is a model of OpenAI's, unless it has another vend
       "grok-4",
       "Llama-4-Maverick",
       "mistral-large",
-      "Ministral-3B",
+      ...["Ministral-3B", "Mixtral-8x7B", "Codestral-2501", "devstral-2", "magistral-small"],
+      ...["cohere-command-a", "Command-R", "Kimi-K2-Thinking", "qwen3-32b", "AI21-Jamba-1.5"],
       "Phi-4",
     ])
       t.notOk(isOpenais(model), model);
