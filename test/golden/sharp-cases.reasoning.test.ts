@@ -513,7 +513,7 @@ t.test("reasoning before calls returns to its provider, also where a Chat client
     for (const more of [{}, { reasoning_details: [] }, { reasoning_content: "Where is it?" }]) {
       const { body, dropped } = sendBack(more, { caller: "key-1", strict: true, facts: { thinking: "adaptive" } });
       t.same(at(body, "messages.1.content"), blocks);
-      t.match([body["thinking"], dropped], [{ type: "adaptive" }, []]);
+      t.match([body["thinking"], dropped], [{ type: "adaptive" }, { length: 0 }]);
     }
     const theirs = sendBack({}, { caller: "key-2" });
     t.same(at(theirs.body, "messages.1.content"), [text, first, again], "no other provider gets them");

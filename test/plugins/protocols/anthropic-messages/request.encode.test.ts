@@ -620,7 +620,7 @@ t.test("efforts are sent by name to models with effort levels, and to unknown on
     t.equal(changed.length, effort === "minimal" ? 1 : 0);
   }
   t.match(ask({ effort: "none" }), { thinking: { type: "disabled" }, config: undefined });
-  t.match(ask({ budget: -1 }), { thinking: { type: "adaptive" }, config: undefined, changed: [] });
+  t.match(ask({ budget: -1 }), { thinking: { type: "adaptive" }, config: undefined, changed: { length: 0 } });
   t.match(ask({ budget: 8000 }), {
     config: { effort: "medium" },
     changed: ["reasoning_budget: effort medium for 8000 tokens"],
@@ -633,21 +633,21 @@ t.test("efforts become tokens for models with a thinking budget", async (t) => {
     ask(reasoning, { thinking: "budget" }, more);
   t.same(budget({ effort: "low" }).thinking, { type: "enabled", budget_tokens: 4096 });
   t.same(budget({ effort: "max" }).thinking, { type: "enabled", budget_tokens: 48_000 });
-  t.match(budget({ budget: 2000 }), { thinking: { budget_tokens: 2000 }, changed: [] });
+  t.match(budget({ budget: 2000 }), { thinking: { budget_tokens: 2000 }, changed: { length: 0 } });
   t.match(budget({ budget: 100 }), {
     thinking: { budget_tokens: 1024 },
     changed: ["reasoning_budget: 1024 tokens for thinking"],
   });
   t.match(budget({ effort: "high" }, { maxTokens: 4000 }), { thinking: { budget_tokens: 3200 } });
   t.match(budget({ effort: "high" }, { maxTokens: 1000 }), { thinking: undefined, changed: [/no thinking/] });
-  t.match(budget({ effort: "none" }), { thinking: undefined, changed: [] });
+  t.match(budget({ effort: "none" }), { thinking: undefined, changed: { length: 0 } });
 });
 
 t.test("a model without thinking is not asked for it", async (t) => {
   for (const facts of [{ thinking: "none" }, { reasons: false }] as const)
     t.match(ask({ effort: "high" }, facts), { thinking: undefined, dropped: ["reasoning_effort"] });
   t.match(ask({ effort: "high" }, { reasons: false, thinking: "adaptive" }), { thinking: { type: "adaptive" } });
-  t.match(ask({ effort: "none" }, { thinking: "none" }), { thinking: undefined, dropped: [] });
+  t.match(ask({ effort: "none" }, { thinking: "none" }), { thinking: undefined, dropped: { length: 0 } });
 });
 
 t.test("thinking is shown or hidden as the client requests", async (t) => {

@@ -261,11 +261,19 @@ t.test("a thinking budget is removed with thinking that a tool loop would need, 
   t.match(without(ask(enabled, foreign, note)), { left: ask("", "", note), told: lost });
   const own = '{"type":"thinking","thinking":"Hm.","signature":"c2ln"},';
   const first = without(ask(enabled, own + foreign), (text) => text.startsWith("gw1."));
-  t.match(first, { left: ask(enabled, own), told: [] }, "the turn begins with the provider's own thinking");
+  t.match(first, { left: ask(enabled, own), told: { length: 0 } }, "the turn begins with the provider's own thinking");
   const adaptive = ',"thinking":{"type":"adaptive"}';
-  t.match(without(ask(adaptive, foreign)), { left: ask(adaptive, ""), told: [] }, "which the vendor does not require");
+  t.match(
+    without(ask(adaptive, foreign)),
+    { left: ask(adaptive, ""), told: { length: 0 } },
+    "which the vendor does not require",
+  );
   const over = ',{"role":"assistant","content":[{"type":"text","text":"Ho"}]},{"role":"user","content":"So?"}';
-  t.match(without(ask(enabled, foreign, over)), { left: ask(enabled, "", over), told: [] }, "the loop is over");
+  t.match(
+    without(ask(enabled, foreign, over)),
+    { left: ask(enabled, "", over), told: { length: 0 } },
+    "the loop is over",
+  );
 });
 
 t.test("models that refuse a turn without thinking get something in its place", async (t) => {

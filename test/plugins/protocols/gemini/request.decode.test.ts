@@ -199,10 +199,10 @@ t.test("a result is the content of output, of error, or the whole object", async
   t.match(result({ output: "text" }), { parts: [{ text: "text" }], json: undefined, isError: undefined });
   t.match(result({ output: 42 }), { parts: [{ text: "42" }] });
   t.match(result({ output: ["a", 1] }), { parts: [{ text: '["a",1]' }] });
-  t.match(result({ output: { a: 1 } }), { parts: [], json: '{"a":1}' });
-  t.match(result({ a: 1, output: "b" }), { parts: [], json: '{"a":1,"output":"b"}' });
-  t.match(result({}), { parts: [], json: "{}" });
-  t.match(result(undefined), { parts: [], json: undefined });
+  t.match(result({ output: { a: 1 } }), { parts: { length: 0 }, json: '{"a":1}' });
+  t.match(result({ a: 1, output: "b" }), { parts: { length: 0 }, json: '{"a":1,"output":"b"}' });
+  t.match(result({}), { parts: { length: 0 }, json: "{}" });
+  t.match(result(undefined), { parts: { length: 0 }, json: undefined });
   t.match(result({ error: "broken" }), { parts: [{ text: "broken" }], isError: true });
   const parts = [{ inlineData: { mimeType: "image/png", data: "aGk=" } }];
   t.match(result({ a: 1 }, { parts }), { parts: [{ text: '{"a":1}' }, { kind: "media", mime: "image/png" }] });

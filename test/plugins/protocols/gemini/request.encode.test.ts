@@ -443,7 +443,7 @@ t.test("an image is sent with the type that it has: the vendor refuses others", 
       turns: [{ role: "user", at: "m", parts: [media({ mime, source: { base64 } })] }],
     });
     t.same(body.contents[0]?.parts[0], inline, mime);
-    t.match(changed, mime === "image/jpeg" ? [] : [/^image: sent as image\/jpeg/]);
+    t.match(changed, mime === "image/jpeg" ? { length: 0 } : [/^image: sent as image\/jpeg/]);
   }
   t.same(sent(media({ source: { base64 } })), inline, "without a type");
   const unnamed: Turn = { role: "user", at: "m", parts: [media({ source: { base64 } })] };
@@ -565,7 +565,7 @@ t.test("a forced search is left to the model, and declared", async (t) => {
   ]);
   t.match(
     chosen([tool("web_search"), search], only(true)),
-    [{ functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["web_search"] } }, []],
+    [{ functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["web_search"] } }, { length: 0 }],
     "a function may have that name",
   );
 });
@@ -676,7 +676,7 @@ t.test("models before Gemini 3, which refuse a search beside functions, get the 
       [[{ googleSearch: {} }], undefined],
       "or the search, where only that is allowed",
     );
-    t.match([dropped, changed], [[], [/^tool f: not among the allowed tools/]]);
+    t.match([dropped, changed], [{ length: 0 }, [/^tool f: not among the allowed tools/]]);
   }
   const none = written({ tools: [tool("f"), search], toolChoice: { mode: "none" } }, { thinking: "budget" });
   t.same(none.body.toolConfig, { functionCallingConfig: { mode: "NONE" } });

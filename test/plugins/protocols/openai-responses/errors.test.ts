@@ -108,7 +108,15 @@ t.test(
       eventBytes({ type: "response.created", response: { ...response, ...more } }, "response.created");
     const failed = (first: Buffer) => (eventsAfter(first)[0]?.[2] as { response: object }).response;
     t.match(failed(begun({ ...echo, usage: {}, incomplete_details: {} })), {
-      ...{ ...echo, id: "resp_1", model: "m", status: "failed", output: [], usage: null, incomplete_details: null },
+      ...{
+        ...echo,
+        id: "resp_1",
+        model: "m",
+        status: "failed",
+        output: { length: 0 },
+        usage: null,
+        incomplete_details: null,
+      },
     });
     const known = ["id", "object", "created_at", "model", "status", "error", "incomplete_details", "output", "usage"];
     t.same(Object.keys(failed(begun({ instructions: "x".repeat(1 << 20) }))), known, "a very long one is not repeated");

@@ -468,7 +468,7 @@ t.test("a response repeats the request's settings, and the vendor's defaults whe
     text: { format: { type: "text" }, verbosity: "low" },
   });
   t.notOk("input" in echo(request));
-  t.match(echo({ temperature: null }), { temperature: 1, tools: [], tool_choice: "auto" });
+  t.match(echo({ temperature: null }), { temperature: 1, tools: { length: 0 }, tool_choice: "auto" });
 });
 
 t.test("a refusal is an answer when it has a part of its own, and incomplete otherwise", async (t) => {
@@ -556,7 +556,7 @@ t.test("a truncated summary is incomplete", async (t) => {
     const none = answer([[{ kind: "reasoning" }, text("Hm.")]], reason as FinishReason);
     t.match(
       valuesOf(written(none, asking())).at(-1),
-      { type: "response.incomplete", response: { incomplete_details: { reason: told }, output: [] } },
+      { type: "response.incomplete", response: { incomplete_details: { reason: told }, output: { length: 0 } } },
       `${reason}, before any text of it`,
     );
   }

@@ -24,7 +24,7 @@ t.test("the newer name of the limit takes precedence over the older", async (t) 
 
 t.test("default values require no feature", async (t) => {
   t.same(read({ n: 1, stop: [], frequency_penalty: 0, presence_penalty: 0, logit_bias: {} }).uses, []);
-  for (const top_k of [0, -1]) t.match(read({ top_k }), { uses: [], into: { topK: undefined } });
+  for (const top_k of [0, -1]) t.match(read({ top_k }), { uses: { length: 0 }, into: { topK: undefined } });
 });
 
 t.test("stop is one text or a list of them", async (t) => {
