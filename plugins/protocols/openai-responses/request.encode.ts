@@ -48,15 +48,7 @@ import { RESPONSES_SETTINGS, writeInclude } from "./support.ts";
 import { INPUT_TOKENS, ITEM_REFERENCE, OPENAI_RESPONSES, RESPONSE, type ReasoningExtra } from "./wire.ts";
 
 /** Members allowed in a request to count tokens. [S: InputTokenCountParams] */
-const COUNT_MEMBERS = new Set([
-  "model",
-  "input",
-  "tools",
-  "tool_choice",
-  "text",
-  "reasoning",
-  "parallel_tool_calls",
-]);
+const COUNT_MEMBERS = new Set(["model", "input", "tools", "tool_choice", "text", "reasoning", "parallel_tool_calls"]);
 
 /** Encodes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
 export function* encodeRequest(asked: Conversation, context: EncodeContext): Steps<EncodedRequest> {
