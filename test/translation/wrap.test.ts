@@ -85,6 +85,17 @@ gathered(t, "the answer comes out as it was written, wherever it is cut", async 
     t.equal(unwrapped("text", [...json]), "yes é");
 });
 
+t.test("what is known not to be the object's end is passed on at once", async (t) => {
+  const unwrapper = new ResponseUnwrapper("json");
+  const pieces = ['{"value":', '[{"a":', "1}", ", 2", "]}"];
+  unwrapper.unwrap({ type: "open", block: 0, choice: 0, kind: "text" });
+  const out = pieces.map((text) => unwrapper.unwrap({ type: "text", block: 0, text }));
+  t.same(
+    out.map(([event]) => event?.type === "text" && event.text),
+    [false, '[{"a":', "1", "}, 2", "]"],
+  );
+});
+
 t.test("the time for white space at the end of an answer grows no faster than the answer", async (t) => {
   const [ending] = hostileTexts([" "], '{"value":[1]}', "") as [string];
   runLinear(() => t.equal(unwrapped("json", [ending]), "[1]"));
