@@ -653,6 +653,13 @@ t.test("a model without thinking is not asked for it", async (t) => {
 t.test("thinking is shown or hidden as the client requests", async (t) => {
   t.same(ask({ effort: "low", show: false }).thinking, { type: "adaptive", display: "omitted" });
   t.same(ask({ effort: "low", summary: "auto" }).thinking, { type: "adaptive", display: "summarized" });
+  const enabled = { type: "enabled", budget_tokens: 2000 };
+  const budget = (show?: boolean) => ask({ budget: 2000, ...(show !== undefined && { show }) }, { thinking: "budget" });
+  t.same(
+    [budget(), budget(true)].map(({ thinking }) => thinking),
+    [enabled, enabled],
+  );
+  t.same(budget(false).thinking, { ...enabled, display: "omitted" });
   t.same(ask({ show: true }).thinking, { type: "adaptive", display: "summarized" });
   t.equal(ask({ show: false }).thinking, undefined);
 });

@@ -99,6 +99,8 @@ t.test("an assistant's refusal stands behind its text, and in place of one", asy
   const refusal = { kind: "refusal", text: "No.", at: "messages.0.refusal" };
   t.same(parts({ role: "assistant", content: null, refusal: "No." }), [refusal]);
   t.match(parts({ role: "assistant", content: "Well.", refusal: "No." }), [{ kind: "text", text: "Well." }, refusal]);
+  const part = { ...refusal, at: "messages.0.content.0" };
+  t.same(parts({ role: "assistant", content: [{ type: "refusal", refusal: "No." }] }), [part]);
 });
 
 t.test("a tool's result is the user's, and is marked when its tool takes free text", async (t) => {

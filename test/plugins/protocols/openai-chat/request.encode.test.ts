@@ -706,6 +706,22 @@ t.test("calls have ids that Mistral's models take, the same on a call and its re
   t.equal(ids("deepseek-chat", "toolu_01A"), "toolu_01A");
 });
 
+t.test("a file's id is known in all protocols of the vendor that issued it", async (t) => {
+  for (const protocol of ["openai-chat", "openai-responses"]) {
+    const file: Part = { kind: "media", media: "file", source: { id: "file-1", protocol }, at: "file" };
+    t.same(messages(turn("user", file))[0]?.["content"], [{ type: "file", file: { file_id: "file-1" } }], protocol);
+  }
+});
+
+t.test("media of the system or the assistant are refused with the client's path", async (t) => {
+  const image: Part = { kind: "media", media: "image", source: { url: "https://x/a.png" }, at: "image" };
+  for (const model of ["gpt-5.6", "llama-4"])
+    for (const role of ["system", "assistant"] as const) {
+      const turns = [turn(role, text("Look"), image), turn("user", text("Hi"))];
+      t.throws(() => write({ turns }, {}, undefined, model), { code: "invalid_field", param: "image" }, model + role);
+    }
+});
+
 t.test("what cannot be written is refused with the client's path", async (t) => {
   const media = (more: object): Partial<Conversation> => ({
     turns: [turn("user", { kind: "media", at: "messages.0.content.0", ...more } as Part)],
