@@ -240,6 +240,7 @@ t.test("an error in the stream is the last event, in any form", async (t) => {
   const first = event(text("a"));
   for (const frame of [
     event(error),
+    event({ ...error, candidates: [{ content: { parts: [{ text: "b" }] } }] }),
     new Frame("event", Buffer.from(JSON.stringify(error, null, 2))),
     new Frame("event", Buffer.from(JSON.stringify([error]))),
     new Frame("element", Buffer.from(`,\r\n${JSON.stringify(error)}]`)),

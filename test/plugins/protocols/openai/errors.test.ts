@@ -255,11 +255,14 @@ t.test("an error in a stream has the status in it or implied by its code", async
       context_length_exceeded: 400,
       image_too_large: 400,
       cyber_policy: 400,
+      tool_use_failed: 400,
       something_new: 502,
     },
   };
   for (const [code, status] of Object.entries(statuses))
     t.match(parseError({ code, message: "m" }), { code, status }, code);
+  const unknown = { code: "something_new", type: "invalid_request_error", message: "m" };
+  t.match(parseError(unknown), { code: "something_new", status: 400 }, "by its type");
   t.equal(parseError({ code: "insufficient_quota" }).kind, "billing");
   t.match(parseError({ code: 429, type: "rate_limited", message: "m" }), { status: 429, code: "rate_limited" });
   t.match(parseError({ code: "", type: "", message: "m" }), { status: 502, code: "upstream" });
