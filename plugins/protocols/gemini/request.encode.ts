@@ -468,7 +468,7 @@ function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
   if (tool.kind !== "web_search") return undefined;
   if (!isToolSent(tool, scope)) {
     if (isSearchRefused(scope))
-      context.drop(tool.at, "the model does not search the web while it has functions to call");
+      context.drop(tool.at, "the model does not search the web while it has functions to call, or answers in JSON");
     else if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
     return undefined;
   }

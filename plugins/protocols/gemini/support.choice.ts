@@ -82,9 +82,9 @@ export function withChosenSearch(conversation: Conversation, context: EncodeCont
  * @throws GatewayError where one may be called
  */
 export function withPossibleFormat(conversation: Conversation, context: EncodeContext): Conversation {
-  const { format, task, tools, toolChoice, ...others } = conversation;
-  const asksForJson = task === "generate" && format !== undefined && format.kind !== "text";
-  if (!asksForJson || !isBeforeGemini3(context) || !tools.some(isClientTool)) return conversation;
+  const { tools, toolChoice, ...others } = conversation;
+  if (conversation.task !== "generate" || !asksForJson(conversation)) return conversation;
+  if (!isBeforeGemini3(context) || !tools.some(isClientTool)) return conversation;
   if (toolChoice?.mode !== "none")
     return context.refuse(
       pathOfUse(conversation, "json_schema", pathOfUse(conversation, "json_object")),
@@ -92,16 +92,21 @@ export function withPossibleFormat(conversation: Conversation, context: EncodeCo
       "Leave out the functions, make the answer a function of its own, or choose Gemini 3 or later.",
     );
   context.change(pathOfUse(conversation, "tool_choice"), "no functions are sent: the model refuses them beside JSON");
-  return { ...others, format, task, tools: tools.filter((tool) => !isClientTool(tool)) };
+  return { ...others, tools: tools.filter((tool) => !isClientTool(tool)) };
 }
 
 /** Reports whether a tool is sent. The choice covers functions only, so web search is left out where it may not be used. */
 export const isToolSent = (tool: Tool, scope: ChoiceScope): boolean =>
   tool.kind !== "web_search" || (maySearch(scope.conversation, tool) && !isSearchRefused(scope));
 
-/** Reports whether the model refuses web search beside the functions: "Tool use with function calling is unsupported". [D] */
-export const isSearchRefused = ({ conversation: { tools }, context }: ChoiceScope): boolean =>
-  isBeforeGemini3(context) && tools.some(isClientTool);
+const asksForJson = ({ format }: Conversation): boolean => format !== undefined && format.kind !== "text";
+
+/**
+ * Reports whether the model refuses web search beside the functions ("Tool use with function calling is unsupported"), or beside JSON
+ * ("Tool use with a response mime type: 'application/json' is unsupported"). [D]
+ */
+export const isSearchRefused = ({ conversation, context }: ChoiceScope): boolean =>
+  isBeforeGemini3(context) && (conversation.tools.some(isClientTool) || asksForJson(conversation));
 
 function writeChoice(scope: ChoiceScope): JsonObject | undefined {
   const { conversation, context } = scope;

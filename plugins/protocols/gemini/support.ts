@@ -45,7 +45,7 @@ export const support: SupportTable = {
   tools_namespace: ["mapped", "before the name, undone in the answer"],
   web_search: [
     "mapped",
-    "Google Search, left out where the choice of tools excludes it, and beside functions for models before Gemini 3; domains, limits and location are dropped",
+    "Google Search, left out where the choice of tools excludes it, and beside functions or JSON for models before Gemini 3; domains, limits and location are dropped",
   ],
   tools_server: "dropped",
   tools_server_needed: "refused",

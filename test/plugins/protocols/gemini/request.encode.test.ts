@@ -667,7 +667,12 @@ t.test("models before Gemini 3, which refuse a search beside functions, get the 
     t.equal(body.toolConfig, undefined);
     t.match(dropped, [/^w: .*while it has functions/]);
     t.same(written({ tools: [search] }, {}, model).body.tools, [{ googleSearch: {} }]);
+    const json = written({ tools: [search], format: { kind: "json" } }, {}, model);
+    t.match([json.body.tools, json.dropped], [undefined, [/^w: /]], "nor beside JSON");
   }
+  t.match(written({ tools: [search], format: { kind: "json" } }, {}, "gemini-3-pro").body.tools, [
+    { googleSearch: {} },
+  ]);
   const toolChoice: ToolChoice = { mode: "allowed", required: false, names: ["web_search"] };
   for (const model of ["gemini-2.5-pro", "gemini-3-pro"]) {
     const { body, dropped, changed } = written({ tools: [tool("f"), search], toolChoice }, {}, model);
