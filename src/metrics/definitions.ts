@@ -168,7 +168,11 @@ export const METRICS = {
     [],
     "1: the ledger cannot be written, and rows wait in the journal or in memory; 0: it can. Absent while no worker serves.",
   ),
-  gateway_generations: gauge([], "Loaded configurations: the current one, and older ones that exchanges still use."),
+  gateway_generations: gauge(
+    [],
+    "Loaded configurations: the current one, and older ones that exchanges still use; with `workers` of the worker with the most.",
+    "max",
+  ),
   gateway_config_info: gauge(
     ["hash"],
     "1: a hash of what the served gateway.yaml says, without what belongs to one gateway: `listen`, `admin: listen`, `store: journal` and the file of a SQLite ledger.",

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import t from "tap";
-import { CounterFamily, HistogramFamily, scrapedMetric } from "../../src/metrics/families.ts";
+import { aggregateMetrics, CounterFamily, HistogramFamily, scrapedMetric } from "../../src/metrics/families.ts";
 
 t.test("a histogram's bucket counts all that is smaller, and includes its upper bound", async (t) => {
   const family = new HistogramFamily("gateway_ttft_seconds");
@@ -66,4 +66,9 @@ t.test("prom-client is loaded by the first sum of metrics, and not by a gateway'
     console.log(before, isLoaded());`;
   const args = ["--import", "./src/loader/register.js", "--input-type=module", "--eval", program];
   t.equal(execFileSync(process.execPath, args, { encoding: "utf8" }), "false true\n");
+});
+
+t.test("configurations are not added up over workers, each of which has one at least", async (t) => {
+  const workers = [1, 2, 1].map((loaded) => [scrapedMetric("gateway_generations", [[loaded]])]);
+  t.match(await aggregateMetrics(workers).metrics(), /^gateway_generations 2$/m);
 });
