@@ -1,7 +1,7 @@
 import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
-import type { Edit } from "../wire/splice.ts";
+import { type Edit, setMember } from "../wire/splice.ts";
 import { readTraceContext, type TraceContext } from "../wire/trace-context.ts";
 import type { Answer, Answerer } from "./answer.ts";
 import { splitIntoFrames } from "./answer-frames.ts";
@@ -69,7 +69,10 @@ export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | 
 /** What the engine knows about a request before any plugin has seen it: what `Exchange` says of each holds here too. */
 export type ExchangeStart = Pick<Exchange, "id" | "time" | "arrivedAt" | "method" | "path" | "query" | "headers"> &
   Pick<Exchange, "credentials" | "protocol" | "operation"> &
-  Partial<Pick<Exchange, "address" | "origin" | "uploader" | "pathModel" | "strict">>;
+  Partial<Pick<Exchange, "address" | "origin" | "uploader" | "pathModel" | "strict">> & {
+    /** The model named in the path, which takes the place of the body's. */
+    deployment?: string | undefined;
+  };
 
 /** What an exchange costs, as recorded in the ledger. */
 interface ExchangeCharge {
@@ -134,6 +137,7 @@ export class Exchange {
   readonly protocol: Protocol;
   readonly operation: Operation;
   readonly pathModel: string | undefined;
+  private readonly deployment: string | undefined;
   /** Whether the request is refused if a translation would drop or change something. */
   readonly strict: boolean;
 
@@ -258,6 +262,7 @@ export class Exchange {
     this.protocol = arrival.protocol;
     this.operation = arrival.operation;
     this.pathModel = arrival.pathModel;
+    this.deployment = arrival.deployment;
     this.strict = arrival.strict ?? false;
   }
 
@@ -269,7 +274,9 @@ export class Exchange {
     this.body = body;
     if (this.operation.storedResponseId !== undefined) return;
     body.check(this.protocol.longMembers);
-    this.requestedModel = this.pathModel === undefined ? readModel(body) : checkModel(this.pathModel);
+    if (this.deployment !== undefined && body.scan?.kind === "object")
+      this.body = body.edited([setMember(body.scan, "model", JSON.stringify(this.deployment))]);
+    this.requestedModel = this.pathModel === undefined ? readModel(this.body) : checkModel(this.pathModel);
   }
 
   /** Whether the client requests a stream. */

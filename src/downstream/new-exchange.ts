@@ -16,11 +16,11 @@ export type ArrivalFacts = Pick<ExchangeStart, "id" | "time" | "arrivedAt" | "or
 export function createExchange(
   request: ServerRequest,
   query: Query,
-  { path, protocol, operation, strict: strictPath = false, pathModel, notice }: RouteMatch,
+  { path, protocol, operation, strict: strictPath = false, pathModel, deployment, notice }: RouteMatch,
   known: ArrivalFacts,
   keys: readonly string[],
 ): Exchange {
-  if (containsKey(path, keys)) throw new GatewayError("misplaced_key");
+  if (containsKey(path, keys) || containsKey(deployment ?? "", keys)) throw new GatewayError("misplaced_key");
   const { method = "", headerList: headers } = request;
   const strict = wantsStrict(headers) || strictPath;
   headers.deleteWhere(isForwardingHeader);
@@ -35,6 +35,7 @@ export function createExchange(
     operation,
     strict,
     pathModel,
+    deployment,
   };
   const exchange = new Exchange(arrival);
   if (notice) exchange.notices.push(notice);

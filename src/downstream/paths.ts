@@ -28,6 +28,8 @@ export interface RouteMatch {
   protocol: Protocol;
   operation: Operation;
   pathModel?: string | undefined;
+  /** The model that the path names in place of the body's, where the protocol has it in the body. */
+  deployment?: string;
   strict?: boolean;
   pass?: PassMatch;
   /** The path in the form that is served, and a notice if that differs from the request's. */
@@ -48,6 +50,9 @@ const SERVE_OPERATION: Operation = {
 
 /** The operation of a passthrough path. */
 const PASS_OPERATION: Operation = { ...SERVE_OPERATION, name: "pass", body: "none", generates: true };
+
+/** A path of such a client, also below a version that its base address has. */
+const DEPLOYED_PATH = /^(?:\/v\d[^/]*)?(?<folder>\/[\w-]+)(?:\/deployments\/(?<name>[^/]+))?(?<rest>\/.+)$/;
 
 /** Finds the mount of a request, tolerating the usual mistakes in a base URL; never redirects. */
 export class Paths {
@@ -114,6 +119,8 @@ export class Paths {
     const below = this.belowFolder(candidates[0] as string);
     const found = below === undefined ? undefined : this.lookUp(method, below, query, headers);
     if (found && below !== undefined) return { ...found, notice: notice(raw, below) };
+    const deployed = query.get("api-version") === null ? undefined : this.findDeployed(method, raw, query, headers);
+    if (deployed) return deployed;
     throw this.notFoundError(method, raw, candidates);
   }
 
@@ -182,6 +189,20 @@ export class Paths {
     const folders = parts.slice(0, version).join("/");
     const [first = ""] = /^(?:\/v\d[^/]*)?\/[\w-]+/.exec(folders) ?? [];
     return first === "" || this.isOwnFolder(first) ? undefined : this.normalize(path.slice(folders.length));
+  }
+
+  /**
+   * Finds the route of a client of a cloud's deployments, whose query has `api-version`: its paths have a folder in place of the
+   * version, and most of them the model's name, which counts before the body's: `/vendor/deployments/NAME/chat/completions`.
+   */
+  private findDeployed(method: string, raw: string, query: Query, headers: HeaderList): RouteMatch | undefined {
+    const { folder, name, rest } = DEPLOYED_PATH.exec(this.normalize(raw))?.groups ?? {};
+    if (folder === undefined || this.isOwnFolder(folder)) return undefined;
+    for (const segment of this.versionSegments) {
+      const found = this.lookUp(method, `/${segment}${rest}`, query, headers);
+      if (found) return name === undefined ? found : { ...found, deployment: unescapePath(name) };
+    }
+    return undefined;
   }
 
   /** Reports whether the operator has paths in a folder, in whatever case it is written, besides default ones. */
@@ -295,6 +316,15 @@ export class Paths {
 
   private baseUrlHint(): string {
     return `with /${this.versionSegments[0] ?? ""} (most client libraries) or without it (clients that add it themselves)`;
+  }
+}
+
+/** @throws GatewayError `bad_target` */
+function unescapePath(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new GatewayError("bad_target", { message: "The path has a broken escape." });
   }
 }
 

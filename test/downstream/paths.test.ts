@@ -85,6 +85,22 @@ t.test("a wrong base address is corrected to the intended one, with a notice", a
   }
 });
 
+t.test("a client of a cloud's deployments, whose query has api-version, names its model in the path", async (t) => {
+  const cloud = (path: string, query = "api-version=2026-01-01", method = "POST") =>
+    paths.find(method, path, new Query(query), new HeaderList());
+  for (const path of ["/vendor/deployments/my%20model/talk", "/v1/vendor/deployments/my%20model/talk/"]) {
+    const found = cloud(path);
+    t.match(found, { path: "/v1/talk", operation: { name: "talk" }, deployment: "my model" }, path);
+    t.equal(found.notice, undefined, "the address is no mistake");
+    t.throws(() => find("POST", path), { code: "path_not_found" }, "other clients do not mean that");
+  }
+  t.strictSame([cloud("/vendor/talk").path, cloud("/vendor/talk").deployment], ["/v1/talk", undefined]);
+  t.equal(cloud("/vendor/models", undefined, "GET").chain, serving);
+  t.throws(() => cloud("/vendor/deployments/%/talk"), { code: "bad_target" });
+  t.throws(() => cloud("/acme/deployments/m/talk"), { code: "path_not_found" }, "a folder of the operator's own");
+  t.throws(() => cloud("/vendor/deployments/m/other"), { code: "path_not_found" });
+});
+
 t.test(
   "for an unknown path the response names the address to configure, for a wrong method the right one",
   async (t) => {

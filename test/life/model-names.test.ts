@@ -79,3 +79,31 @@ models:
     t.equal(decodeURIComponent(upstream.seen.at(-1)?.url ?? ""), "/v1beta/models/x:y:generateContent");
   },
 );
+
+t.test(
+  "azure's clients are served: the deployment in their path is the model, before and without the body's",
+  async (t) => {
+    const upstream = await httpUpstream();
+    t.teardown(() => upstream.close());
+    const { url } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", credential: provider-secret, speaks: [openai-chat] } }
+models: { any: { targets: [up:vendor] } }
+`,
+    );
+    const ask = async (name: string, body: object) => {
+      const path = `/openai/deployments/${name}/chat/completions?api-version=2024-10-21`;
+      const headers = { "content-type": "application/json", "api-key": KEY };
+      const answer = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
+      return { status: answer.status, text: await answer.text() };
+    };
+    const messages = [{ role: "user", content: "Hi" }];
+    for (const body of [{ messages }, { model: "gpt-4o", messages }, { messages, model: 7 }]) {
+      t.match(await ask("any", body), { status: 200 });
+      t.strictSame(JSON.parse(String(upstream.seen.at(-1)?.body)), { ...body, model: "vendor" });
+    }
+    t.match(await ask("a%22%7D", { messages }), { status: 404, text: /No model/ });
+    t.match(await ask("a%07", { messages }), { status: 400, text: /control character/ });
+    t.match(await ask("any", []), { status: 400 });
+  },
+);
