@@ -59,6 +59,10 @@ const NANO = 1e9;
 /** Formats integer nano-dollars as US dollars. */
 export const money = (nano) => dollars(nano === undefined || nano === null ? undefined : nano / NANO);
 
+/** Formats a budget: $5 a day, only warns. */
+export const budgetText = ({ nano, per, soft }) =>
+  `${money(nano)} ${per === "total" ? "in all" : `${per === "hour" ? "an" : "a"} ${per}`}${soft ? ", only warns" : ""}`;
+
 /** Formats a price per million tokens exactly. */
 export const price = (usd) => (usd === undefined || usd === null ? "–" : usd === 0 ? "free" : `$${written(usd, 2, 6)}`);
 

@@ -1,6 +1,6 @@
 /** Pages whose scripts are loaded when they are first shown, or a while after the start. */
 
-import { Failure, html, useErrorBoundary, useLayoutEffect, useState } from "./ui.js";
+import { Failure, html, render, useErrorBoundary, useLayoutEffect, useState } from "./ui.js";
 
 /** Milliseconds after which the pages that are not shown are loaded too. */
 const LATER = 2000;
@@ -17,14 +17,20 @@ function Guarded({ page: Shown, ...rest }) {
 
 /**
  * @param loads functions that load a page's component, by name
- * @returns `load` loads one, `loadRest` loads all after a while, `Page` shows the one of that name
+ * @returns `show` shows an app whose first page has that name, and loads the others after a while; `Page` shows the one of its name
  */
 export function lazily(loads) {
   const there = new Map();
   const load = async (name) => {
     if (loads[name] && !there.has(name)) there.set(name, await loads[name]());
   };
-  const loadRest = () => setTimeout(() => Object.keys(loads).map((name) => load(name).catch(() => {})), LATER);
+  const show = async (App, name) => {
+    await load(name).catch(() => {});
+    const root = document.getElementById("app");
+    root.replaceChildren();
+    render(html`<${App} />`, root);
+    setTimeout(() => Object.keys(loads).map((each) => load(each).catch(() => {})), LATER);
+  };
   function Page({ name, ...rest }) {
     const [error, fail] = useState();
     const [, again] = useState(0);
@@ -41,5 +47,5 @@ export function lazily(loads) {
       ? html`<${Failure} error=${error} again=${() => location.reload()} />`
       : html`<div class="skeleton" aria-busy="true"><p class="quiet">Loading…</p></div>`;
   }
-  return { load, loadRest, Page };
+  return { show, Page };
 }

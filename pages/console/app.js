@@ -10,7 +10,6 @@ import {
   Keys,
   Link,
   Ready,
-  render,
   useAddress,
   useEffect,
   useKeys,
@@ -33,7 +32,7 @@ const PAGES = [
 ];
 
 /** Each page has a file of its own, which the server preloads in that page's shell. */
-const { load, loadRest, Page } = lazily({
+const { show, Page } = lazily({
   "/": () => import("./now.js").then(({ Now }) => Now),
   "/requests": () => import("./requests.js").then(({ Requests }) => Requests),
   "/requests/": () => import("./exchange.js").then(({ Exchange }) => Exchange),
@@ -97,8 +96,4 @@ function SignedOut(props) {
   return html`<${Page} name="sign_in" ...${props} />`;
 }
 
-await load(nameOf(location.pathname)).catch(() => {});
-const root = document.getElementById("app");
-root.replaceChildren();
-render(html`<${App} />`, root);
-loadRest();
+await show(App, nameOf(location.pathname));

@@ -1,6 +1,6 @@
 /** Formats the detail of an audit entry, one line for each change. */
 
-import { money, utc } from "../common/format.js";
+import { budgetText, utc } from "../common/format.js";
 
 /** Numbers from here on are timestamps: no count is as high. */
 const MOMENTS = 1e12;
@@ -13,9 +13,7 @@ function words(value) {
   if (value === null || value === undefined) return undefined;
   if (Array.isArray(value)) return value.map((each) => words(each) ?? "none").join(", ") || "none";
   if (typeof value !== "object") return typeof value === "number" && value >= MOMENTS ? dated(value) : String(value);
-  const { nano, per, soft } = value;
-  if (nano === undefined) return JSON.stringify(value);
-  return `${money(nano)} ${per === "total" ? "in all" : `${per === "hour" ? "an" : "a"} ${per}`}${soft ? ", only warns" : ""}`;
+  return value.nano === undefined ? JSON.stringify(value) : budgetText(value);
 }
 
 /** Flattens objects to entries by path, so that limits are compared one by one. */

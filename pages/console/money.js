@@ -1,6 +1,6 @@
 /** Spending, grouped as the URL says, compared with the period before, and by day. */
 
-import { count, money, percent } from "../common/format.js";
+import { budgetText, count, money, percent } from "../common/format.js";
 import { Card, html, Link, Ready, useMemo, When } from "../common/ui.js";
 import { BY, NOW, ofMoney } from "./asks.js";
 import { StackedBars } from "./chart.js";
@@ -196,8 +196,7 @@ function Budgets({ limits, keyName }) {
     {
       title: "Budget",
       number: true,
-      of: ({ limit, per, soft }) =>
-        `${money(limit)} ${per === "total" ? "in all" : `${per === "hour" ? "an" : "a"} ${per}`}${soft ? ", only warns" : ""}`,
+      of: ({ limit: nano, per, soft }) => budgetText({ nano, per, soft }),
     },
     {
       title: "Spent",

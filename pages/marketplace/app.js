@@ -1,20 +1,7 @@
 /** The marketplace: the catalogue, a page for each model, the playground. */
 
 import { lazily } from "../common/lazy.js";
-import {
-  go,
-  Head,
-  html,
-  Keys,
-  Ready,
-  render,
-  useAddress,
-  useEffect,
-  useJson,
-  useKeys,
-  useState,
-  walk,
-} from "../common/ui.js";
+import { go, Head, html, Keys, Ready, useAddress, useEffect, useJson, useKeys, useState, walk } from "../common/ui.js";
 import { MODELS } from "./first.js";
 import { keptKey } from "./key.js";
 
@@ -25,7 +12,7 @@ const PAGES = [
 const REFRESH = 30_000;
 
 /** Each page has a file of its own, which the server preloads in that page's shell. */
-const { load, loadRest, Page } = lazily({
+const { show, Page } = lazily({
   catalogue: () => import("./catalogue.js").then(({ Catalogue }) => Catalogue),
   model: () => import("./model.js").then(({ ModelPage }) => ModelPage),
   play: () => import("./play.js").then(({ Playground }) => Playground),
@@ -65,8 +52,4 @@ function App() {
     <${Keys} keys=${keys} open=${help} close=${() => setHelp(false)} />`;
 }
 
-await load(nameOf(location.pathname)).catch(() => {});
-const root = document.getElementById("app");
-root.replaceChildren();
-render(html`<${App} />`, root);
-loadRest();
+await show(App, nameOf(location.pathname));
