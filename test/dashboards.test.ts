@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import t from "tap";
 import { parse, stringify } from "yaml";
 import { METRICS, type MetricDefinition } from "../src/metrics/definitions.ts";
+import { reportMissing } from "./support/missing.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
@@ -126,8 +127,7 @@ const promtool = (...args: string[]) => {
 
 t.test("Prometheus accepts the rules and every query of the dashboard, and the rules fire", async (t) => {
   if (!PROMTOOL) {
-    if (process.env["GATEWAY_TEST_PROMTOOL"] === "required") t.fail("promtool is missing: apt-get install prometheus");
-    else t.pass("skipped: promtool is not installed");
+    reportMissing(t, "GATEWAY_TEST_PROMTOOL", "promtool", "prometheus");
     return;
   }
   const folder = mkdtempSync(join(tmpdir(), "gateway-rules-"));

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Test } from "tap";
+import { reportMissing } from "./missing.ts";
 
 /** Files of a test authority, and of a server at 127.0.0.1 and a client with certificates signed by it. */
 export interface Certificates {
@@ -32,8 +33,7 @@ export function makeCertificates(t: Test): Certificates | undefined {
     run("req", "-x509", ...key, "ca.key", "-subj", "/CN=authority", "-days", "2", "-out", "ca.crt");
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown;
-    if (process.env["GATEWAY_TEST_OPENSSL"] === "required") t.fail("openssl is missing: apt-get install openssl");
-    else t.pass("skipped: openssl is not installed");
+    reportMissing(t, "GATEWAY_TEST_OPENSSL", "openssl", "openssl");
     return undefined;
   }
   return { authority: of("ca").cert, server: signed("server"), client: signed("client") };

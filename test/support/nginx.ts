@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
 import { freePort } from "./free-port.ts";
+import { reportMissing } from "./missing.ts";
 
 /** The path in Debian's package. */
 const BINARY = "/usr/sbin/nginx";
@@ -89,8 +90,7 @@ async function launch(
   server: (port: number, folder: string) => string,
 ): Promise<(Nginx & { folder: string }) | undefined> {
   if (!existsSync(BINARY)) {
-    if (process.env["GATEWAY_TEST_NGINX"] === "required") t.fail(`${BINARY} is missing: apt-get install nginx-light`);
-    else t.pass(`skipped: ${BINARY} is not installed`);
+    reportMissing(t, "GATEWAY_TEST_NGINX", BINARY, "nginx-light");
     return undefined;
   }
   const folder = mkdtempSync(join(tmpdir(), "gateway-nginx-"));

@@ -22,6 +22,7 @@ import type { PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { type PostgresSettings, parsePostgresUrl } from "../../src/store/postgres/place.ts";
 import { descendantsOf, signalled } from "./descendants.ts";
+import { reportMissing } from "./missing.ts";
 
 /** The folder of all versions in Debian's packages. */
 const VERSIONS = "/usr/lib/postgresql";
@@ -99,9 +100,7 @@ function makeData(bin: string, data: string, options: object): void {
 export async function startPostgres(t: Test): Promise<PostgresServer | undefined> {
   const bin = postgresBinaries();
   if (bin === undefined) {
-    if (process.env["GATEWAY_TEST_POSTGRES"] === "required")
-      t.fail("PostgreSQL is missing: apt-get install postgresql");
-    else t.pass("skipped: PostgreSQL is not installed");
+    reportMissing(t, "GATEWAY_TEST_POSTGRES", "PostgreSQL", "postgresql");
     return undefined;
   }
   const as = owner();

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import type { Test } from "tap";
 import { stringify } from "yaml";
 import { freePort } from "./free-port.ts";
+import { reportMissing } from "./missing.ts";
 import { until } from "./until.ts";
 
 /** A Prometheus that scrapes every second. */
@@ -22,9 +23,7 @@ export interface Prometheus {
  */
 export async function startPrometheus(t: Test, target: string, rules: string[]): Promise<Prometheus | undefined> {
   if (spawnSync("prometheus", ["--version"]).status !== 0) {
-    if (process.env["GATEWAY_TEST_PROMTOOL"] === "required")
-      t.fail("prometheus is missing: apt-get install prometheus");
-    else t.pass("skipped: prometheus is not installed");
+    reportMissing(t, "GATEWAY_TEST_PROMTOOL", "prometheus", "prometheus");
     return undefined;
   }
   const folder = mkdtempSync(join(tmpdir(), "gateway-prometheus-"));

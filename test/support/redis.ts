@@ -8,6 +8,7 @@ import { createClient } from "redis";
 import type { Test } from "tap";
 import type { Certificates } from "./certificates.ts";
 import { freePort } from "./free-port.ts";
+import { reportMissing } from "./missing.ts";
 
 /** The paths in Debian's packages: Redis, or Valkey instead. */
 const PLACES = ["/usr/bin/redis-server", "/usr/bin/valkey-server"];
@@ -40,8 +41,7 @@ export async function startRedis(
   tls?: Certificates,
 ): Promise<RedisProcess | undefined> {
   if (!existsSync(BINARY)) {
-    if (process.env["GATEWAY_TEST_REDIS"] === "required") t.fail(`${BINARY} is missing: apt-get install redis-server`);
-    else t.pass(`skipped: ${BINARY} is not installed`);
+    reportMissing(t, "GATEWAY_TEST_REDIS", BINARY, "redis-server");
     return undefined;
   }
   const folder = mkdtempSync(join(tmpdir(), "gateway-redis-"));
