@@ -6,7 +6,7 @@ import type { LimitLevel } from "../core/limits.ts";
 import { plural } from "../core/plural.ts";
 import type { RateLimitState } from "../core/protocol.ts";
 import type { BudgetMark } from "./budget-marks.ts";
-import type { BudgetStatus, Excess, Reservation, Spending } from "./limiter.ts";
+import type { BudgetStatus, Excess, Grant, Reservation, Spending } from "./limiter.ts";
 
 // Results common to all limiters, regardless of where they count.
 
@@ -118,9 +118,14 @@ export const rateLimitState = ({ sum, reset }: RateState, limit: number, allowed
 export const tighterLimit = (known: RateLimitState | undefined, other: RateLimitState): RateLimitState =>
   known && known.remaining <= other.remaining ? known : other;
 
-/** Returns the warning for a nearly spent soft budget. */
-export function nearlySpentWarning(level: LimitLevel, { nano, per, soft }: Budget, spent: number): string | undefined {
-  return soft && spent >= nano * NEARLY_SPENT ? spentMessage(level, nano, per, spent) : undefined;
+/** A grant in the making. */
+export type MutableGrant = { -readonly [Name in keyof Grant]: Grant[Name] };
+
+/** Adds to a grant the warning for a soft budget that is nearly spent. */
+export function warnIfNearlySpent(grant: MutableGrant, level: LimitLevel, budget: Budget, spent: number): void {
+  const { nano, per, soft } = budget;
+  if (!soft || spent < nano * NEARLY_SPENT) return;
+  grant.warnings = [...(grant.warnings ?? []), spentMessage(level, nano, per, spent)];
 }
 
 /**

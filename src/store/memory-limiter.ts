@@ -12,8 +12,8 @@ import {
   budgetStatus,
   concurrencyExcess,
   isRepeated,
+  type MutableGrant,
   markMessage,
-  nearlySpentWarning,
   newBudgetMarks,
   rateLimitState,
   refusalMark,
@@ -23,12 +23,12 @@ import {
   tighterLimit,
   tokensToReserve,
   tpmExcess,
+  warnIfNearlySpent,
   withoutSoftBudgets,
 } from "./limit-results.ts";
 import {
   type Charge,
   type Excess,
-  type Grant,
   Limiter,
   type LimitStatus,
   type Reservation,
@@ -168,7 +168,7 @@ export class MemoryLimiter extends Limiter {
       }
       counts.push(count);
     }
-    const grant: { -readonly [Name in keyof Grant]: Grant[Name] } = {};
+    const grant: MutableGrant = {};
     for (let i = 0; i < levels.length; i++)
       this.reserveLevel(levels[i] as LimitLevel, counts[i] as ScopeCounts, maximum, now, grant);
     this.reservations.set(reservation.id, { reservation, counts, time: now, owner });
@@ -437,7 +437,7 @@ export class MemoryLimiter extends Limiter {
     counts: ScopeCounts,
     maximum: Spending,
     now: number,
-    grant: { -readonly [Name in keyof Grant]: Grant[Name] },
+    grant: MutableGrant,
   ): void {
     const { rpm = 0, tpm = 0, budgets = [] } = level.limits;
     counts.running++;
@@ -452,8 +452,7 @@ export class MemoryLimiter extends Limiter {
     for (let i = 0; i < budgets.length; i++) {
       const budget = budgets[i] as Budget;
       const sum = this.sumOf(counts, budget.per, now);
-      const warning = nearlySpentWarning(level, budget, sum.spent);
-      if (warning !== undefined) grant.warnings = [...(grant.warnings ?? []), warning];
+      warnIfNearlySpent(grant, level, budget, sum.spent);
       if (!isRepeated(budgets, i)) sum.pending += maximum.cost;
     }
   }

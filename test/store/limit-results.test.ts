@@ -5,11 +5,12 @@ import {
   budgetExcess,
   budgetStatus,
   isRepeated,
+  type MutableGrant,
   markMessage,
-  nearlySpentWarning,
   newBudgetMarks,
   refusalMark,
   tighterLimit,
+  warnIfNearlySpent,
 } from "../../src/store/limit-results.ts";
 
 const budget = (nano: number, per: Budget["per"], soft = false): Budget => ({ nano, per, soft });
@@ -50,9 +51,14 @@ t.test("where a budget is divided, the remainder is this process's share", async
 });
 
 t.test("a soft budget is reported from 80 % on, and when it gets there and to its end", async (t) => {
-  t.equal(nearlySpentWarning(level, budget(100, "day", true), 79), undefined);
-  t.match(nearlySpentWarning(level, budget(100, "day", true), 80), /80 %/);
-  t.equal(nearlySpentWarning(level, budget(100, "day"), 99), undefined, "a refusal has its own message");
+  const warnings = (spent: number, soft: boolean) => {
+    const grant: MutableGrant = {};
+    warnIfNearlySpent(grant, level, budget(100, "day", soft), spent);
+    return grant.warnings;
+  };
+  t.equal(warnings(79, true), undefined);
+  t.match(warnings(80, true), [/80 %/]);
+  t.equal(warnings(99, false), undefined, "a refusal has its own message");
   const reached = (per: Budget["per"], spent: number, before = spent - 10) =>
     newBudgetMarks(level, per, spent, before).map(({ limit, share, soft }) => [limit, share, soft]);
   t.same(reached("day", 79), []);

@@ -7,13 +7,14 @@ import {
   budgetStatus,
   concurrencyExcess,
   isRepeated,
-  nearlySpentWarning,
+  type MutableGrant,
   type RateState,
   rateLimitState,
   rpmExcess,
   tighterLimit,
   tokensToReserve,
   tpmExcess,
+  warnIfNearlySpent,
 } from "../limit-results.ts";
 import type { Excess, Grant, LimitStatus, Reservation } from "../limiter.ts";
 
@@ -67,7 +68,7 @@ export function parseGrant(
   now: number,
   onSum: OnSum,
 ): Grant {
-  const grant: { -readonly [Name in keyof Grant]: Grant[Name] } = {};
+  const grant: MutableGrant = {};
   for (const level of levels) {
     const { rpm = 0, tpm = 0, budgets = [] } = level.limits;
     const [requests, tokens] = [readRateState(reader), readRateState(reader)];
@@ -75,8 +76,7 @@ export function parseGrant(
     if (tpm > 0) grant.tokens = tighterLimit(grant.tokens, rateLimitState(tokens, tpm));
     for (const [i, state] of readBudgetStates(level, reader, calendar, now).entries()) {
       const budget = budgets[i] as Budget;
-      const warning = nearlySpentWarning(level, budget, state.spent);
-      if (warning !== undefined) grant.warnings = [...(grant.warnings ?? []), warning];
+      warnIfNearlySpent(grant, level, budget, state.spent);
       if (!isRepeated(budgets, i)) onSum(level, budget, { ...state, pending: state.pending + maximum.cost });
     }
   }
