@@ -9,7 +9,7 @@ import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
 import type { Usage } from "../core/usage.ts";
 import { Frame } from "../wire/frame.ts";
-import { HeaderList, withLength } from "../wire/headers.ts";
+import { addMissing, HeaderList, withLength } from "../wire/headers.ts";
 import { parseInSteps } from "../wire/parse-in-steps.ts";
 import { totalLength } from "../wire/pieces.ts";
 import type { JsonObject } from "../wire/values.ts";
@@ -547,7 +547,7 @@ function targetHeaders(
   result.set("content-type", "application/json");
   result.set("accept", streaming ? "text/event-stream" : "application/json");
   for (const [name, value] of encoded) result.set(name, value);
-  for (const [name, value] of to.defaultHeaders ?? []) if (!result.has(name)) result.append(name, value);
+  addMissing(result, to.defaultHeaders);
   return result;
 }
 

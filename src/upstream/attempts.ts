@@ -11,7 +11,7 @@ import type { Redactor } from "../core/redactor.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
-import { HeaderList, isEventStream, withLength } from "../wire/headers.ts";
+import { addMissing, HeaderList, isEventStream, withLength } from "../wire/headers.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
 import {
@@ -357,8 +357,7 @@ export class Upstreams {
     const withoutState = earlier.some(({ refusedState }) => refusedState);
     const refusals = earlier.filter(({ refusedState, refusedSummary }) => refusedState || refusedSummary).length;
     scopeIdempotency(headers, exchange, target, refusals);
-    if (protocol.defaultHeaders)
-      for (const [name, value] of protocol.defaultHeaders) if (!headers.has(name)) headers.append(name, value);
+    addMissing(headers, protocol.defaultHeaders);
     const attempt = new Attempt({
       target,
       protocol,

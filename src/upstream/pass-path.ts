@@ -12,7 +12,7 @@ import type { Protocol } from "../core/protocol.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { PassThroughObjects } from "../objects/pass-through-objects.ts";
 import { TICKET_PARAMETER, type UploadTickets } from "../objects/upload-tickets.ts";
-import type { HeaderList } from "../wire/headers.ts";
+import { addMissing, type HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS, TRACE_HEADERS } from "./allow-list.ts";
@@ -214,7 +214,7 @@ export class PassPath {
       throw new GatewayError("no_target", { message: "The provider of this path is switched off.", retry: false });
     const headers = exchange.headers.filter(this.requestHeaders(exchange.headers));
     dropInvalidTrace(headers);
-    for (const [name, value] of dialect.defaultHeaders ?? []) if (!headers.has(name)) headers.append(name, value);
+    addMissing(headers, dialect.defaultHeaders);
     // The response is parsed for usage while it passes: decompressing it would cost more than the bytes saved between two data
     // centres.
     headers.append("accept-encoding", "identity");

@@ -178,6 +178,14 @@ export function checkHeaderLines(lines: readonly string[]): void {
 export const withLength = (headers: HeaderList, bytes: number): HeaderList =>
   new HeaderList([...withoutHeaders(headers.lines, LENGTHS), LENGTH, String(bytes)]);
 
+/** Adds the headers that a request or a response lacks. */
+export function addMissing(
+  headers: HeaderList,
+  defaults: readonly (readonly [name: string, value: string])[] = [],
+): void {
+  for (const [name, value] of defaults) if (!headers.has(name)) headers.append(name, value);
+}
+
 /** Returns a copy of flat name, value lines without those whose lower-case name is in the set. */
 export function withoutHeaders(lines: readonly string[], names: ReadonlySet<string>): string[] {
   const kept: string[] = [];

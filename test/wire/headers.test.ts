@@ -1,5 +1,5 @@
 import t from "tap";
-import { checkHeaderLines, HeaderList, headerObject, headerValues } from "../../src/wire/headers.ts";
+import { addMissing, checkHeaderLines, HeaderList, headerObject, headerValues } from "../../src/wire/headers.ts";
 
 const list = () => new HeaderList(["Accept", "a", "X-Key", "1", "accept", "b", "x-Other", "2"]);
 
@@ -115,4 +115,14 @@ t.test("header lines become an object, in which a repeated name has all its valu
   const list = new HeaderList(["A", "1", "b", "2", "a", "3", "a", "4"]);
   t.same(headerObject(list), { a: ["1", "3", "4"], b: "2" });
   t.same(headerObject(list, ["B", "5", "c", "6"]), { a: ["1", "3", "4"], b: ["2", "5"], c: "6" });
+});
+
+t.test("headers that are missing are added, and those that are there stay", async (t) => {
+  const headers = new HeaderList(["Version", "2"]);
+  addMissing(headers, [
+    ["version", "1"],
+    ["accept", "*/*"],
+  ]);
+  addMissing(headers, undefined);
+  t.same(headers.lines, ["Version", "2", "accept", "*/*"]);
 });
