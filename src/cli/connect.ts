@@ -11,14 +11,7 @@ import { UsageError } from "../text/format-error.ts";
 import { printTable } from "../text/table.ts";
 import type { ChooseModel } from "./first-request.ts";
 import { shellWord } from "./shell.ts";
-import { COMMAND, parseBaseUrl, parseVerbArguments, printJson, type Terminal } from "./verb.ts";
-
-const OPTIONS = {
-  url: { type: "string" },
-  key: { type: "string" },
-  model: { type: "string" },
-  json: { type: "boolean" },
-} as const;
+import { COMMAND, FRONT_OPTIONS, parseBaseUrl, parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 /** Printed if no key is known. */
 export const KEY_VARIABLE = "$GATEWAY_KEY";
@@ -42,7 +35,7 @@ export async function runConnect(
   loadSettings: () => Promise<ConnectSettings>,
 ): Promise<number> {
   const end = args.indexOf("--");
-  const { values, positionals } = parseVerbArguments(end < 0 ? args : args.slice(0, end), OPTIONS, 1);
+  const { values, positionals } = parseVerbArguments(end < 0 ? args : args.slice(0, end), FRONT_OPTIONS, 1);
   const clients = loadClients();
   const [name] = positionals;
   if (name === undefined) {

@@ -16,14 +16,7 @@ import { countNoun, groupDigits, printTable } from "../text/table.ts";
 import { basePath } from "../upstream/address.ts";
 import { Agents } from "../upstream/agents.ts";
 import { checkStores } from "./store-warnings.ts";
-import { parseBaseUrl, parseVerbArguments, printJson, type Terminal } from "./verb.ts";
-
-const OPTIONS = {
-  url: { type: "string" },
-  key: { type: "string" },
-  model: { type: "string" },
-  json: { type: "boolean" },
-} as const;
+import { FRONT_OPTIONS, parseBaseUrl, parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 /** One check and its result. */
 export interface DoctorFinding {
@@ -47,7 +40,7 @@ export async function runDoctor(
   config: Config,
   protocols: readonly Protocol[],
 ): Promise<number> {
-  const { values } = parseVerbArguments(args, OPTIONS);
+  const { values } = parseVerbArguments(args, FRONT_OPTIONS);
   const key = values.key ?? io.env["GATEWAY_KEY"];
   const url = values.url === undefined ? undefined : parseBaseUrl(values.url);
   if (url !== undefined && key === undefined)

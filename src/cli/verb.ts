@@ -131,6 +131,14 @@ export function parseOption<T>(option: string, parse: () => T): T {
 export const printJson = (value: unknown, io: Pick<Terminal, "out">): void =>
   io.out(JSON.stringify(value, undefined, 2));
 
+/** Options of verbs that reach the gateway as clients do. */
+export const FRONT_OPTIONS = {
+  url: { type: "string" },
+  key: { type: "string" },
+  model: { type: "string" },
+  json: { type: "boolean" },
+} as const;
+
 /** Parses `--url`, the gateway as clients reach it, with or without the version segment. @throws UsageError */
 export function parseBaseUrl(text: string): string {
   if (!/^https?:$/.test(URL.parse(text)?.protocol ?? ""))
