@@ -107,18 +107,16 @@ export class Paths {
     const candidates = this.candidates(raw);
     for (const path of candidates) {
       const found = this.lookUp(method, path, query, headers);
-      if (!found) continue;
-      return path === raw ? found : { ...found, notice: notice(raw, path) };
+      if (found) return noted(found, raw);
     }
     // Passthrough comes last: a path that any other mount takes is not passed through.
     for (const path of candidates) {
       const found = this.findPass(path, path !== candidates[0], this.recognise("", headers, query));
-      if (!found) continue;
-      return path === raw ? found : { ...found, notice: notice(raw, path) };
+      if (found) return noted(found, raw);
     }
     const below = this.belowFolder(candidates[0] as string);
     const found = below === undefined ? undefined : this.lookUp(method, below, query, headers);
-    if (found && below !== undefined) return { ...found, notice: notice(raw, below) };
+    if (found) return noted(found, raw);
     const deployed = query.get("api-version") === null ? undefined : this.findDeployed(method, raw, query, headers);
     if (deployed) return deployed;
     throw this.notFoundError(method, raw, candidates);
@@ -328,4 +326,6 @@ function unescapePath(text: string): string {
   }
 }
 
-const notice = (raw: string, path: string): string => `${raw} read as ${path}; correct the base address`;
+/** Adds a notice to a route if its path differs from the request's. */
+const noted = (match: RouteMatch, raw: string): RouteMatch =>
+  match.path === raw ? match : { ...match, notice: `${raw} read as ${match.path}; correct the base address` };
