@@ -44,6 +44,18 @@ t.test("too long, too short or interrupted, it fails once and writes no byte too
   broken.destroy();
   await until(() => told.length > 0);
   t.same(told, ["BODY_BROKEN_OFF"]);
+  const gone = new Readable({ read() {} });
+  gone.destroy();
+  await until(() => gone.closed);
+  t.same(uploading(gone, undefined).told, ["BODY_BROKEN_OFF"], "also where it was interrupted before");
+});
+
+t.test("a piece without bytes does not end a body of chunks", (t) => {
+  const body = new Readable({ read() {} });
+  const { written } = uploading(body, undefined);
+  body.emit("data", Buffer.alloc(0));
+  t.equal(written(), "");
+  t.end();
 });
 
 t.test("stopped, it reads no more", async (t) => {

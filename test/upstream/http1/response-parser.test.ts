@@ -178,6 +178,17 @@ t.test("a response has begun from its first byte to its last", (t) => {
   t.end();
 });
 
+t.test("each response of a connection may have interim ones, as many as another", (t) => {
+  let heads = 0;
+  const parser = new ResponseParser({ onHead: () => heads++, onBody: () => {}, onEnd: () => {} });
+  for (let i = 0; i < 3; i++) {
+    parser.expect("POST");
+    parser.push(Buffer.from(`${"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(20)}${OK}content-length: 0\r\n\r\n`));
+  }
+  t.equal(heads, 3);
+  t.end();
+});
+
 t.test("an interrupted response does not end", (t) => {
   for (const text of [
     ...["", "HTTP/1.1 2", OK, `${OK}a: b`, `${OK}content-length: 5\r\n\r\nhell`],
