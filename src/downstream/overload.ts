@@ -97,8 +97,8 @@ export class Overload {
   /** Since the last evaluation: the sum of the times between samples, in milliseconds, and of their squares. */
   private sum = 0;
   private squares = 0;
-  private sampledAt: number;
-  private sampledCpuTime: number;
+  private sampledAt = 0;
+  private sampledCpuTime = 0;
   /** Stops sampling; undefined: no samples are taken. */
   private stop: (() => void) | undefined;
   /** Requests of this turn in order of arrival, while none has to wait; and the number already served. */
@@ -122,7 +122,7 @@ export class Overload {
   private lateness = 0;
   /** Milliseconds that a new connection waits to be accepted. */
   private backlog = 0;
-  private evaluatedAt: number;
+  private evaluatedAt = 0;
   /** Whether this turn has begun, when its time for new requests ends, and the length of that time. */
   private turnScheduled = false;
   private turnEnds = 0;
@@ -152,10 +152,7 @@ export class Overload {
     public limits: OverloadLimits,
     private readonly log: () => Log,
     private readonly clock: LoopClock = loopClock(),
-  ) {
-    this.evaluatedAt = this.sampledAt = this.lastRequestAt = clock.now();
-    this.sampledCpuTime = clock.cpuTime();
-  }
+  ) {}
 
   /** Whether nothing is being refused. */
   get isCalm(): boolean {
