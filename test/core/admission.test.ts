@@ -1,6 +1,7 @@
 import t from "tap";
 import { Admission, type AdmissionLimits, type AdmissionRequest } from "../../src/core/admission.ts";
 import type { GatewayError } from "../../src/core/errors.ts";
+import { dice } from "../support/dice.ts";
 import { until } from "../support/until.ts";
 
 const LIMITS: AdmissionLimits = { concurrency: 2, perKey: 0, queue: 100, wait: 60_000 };
@@ -143,11 +144,7 @@ t.test("refused requests get different retry times", async (t) => {
 });
 
 t.test("for any sequence of arrivals and departures the limits hold and no waiting request is forgotten", async (t) => {
-  let seed = 7;
-  const random = (below: number) => {
-    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
-    return seed % below;
-  };
+  const random = dice(7);
   const admission = new Admission({ concurrency: 5, perKey: 2, queue: 1000, wait: 60_000 }, "It");
   const guests: Guest[] = [];
   const wrong: string[] = [];

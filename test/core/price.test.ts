@@ -1,6 +1,7 @@
 import t from "tap";
 import { cost, isPriced, type Price, type Rates } from "../../src/core/price.ts";
 import type { Usage } from "../../src/core/usage.ts";
+import { dice } from "../support/dice.ts";
 
 const usage = (input: Usage["in"], out: Usage["out"] = {}, more: Partial<Usage> = {}): Usage => ({
   in: input,
@@ -95,11 +96,7 @@ function exact(counts: [tokens: number, usdPerMillion: number][]): bigint {
 }
 
 t.test("no rounding error accumulates: arithmetic with big integers gives the same", async (t) => {
-  let state = 42;
-  const random = (below: number) => {
-    state = (state * 1103515245 + 12345) & 0x7fffffff;
-    return state % below;
-  };
+  const random = dice(42);
   for (let n = 0; n < 5000; n++) {
     const rate = () => random(200_000_000) / 1e6;
     const price = { input: rate(), cached: rate(), cache_write: rate(), output: rate() } satisfies Rates & Price;

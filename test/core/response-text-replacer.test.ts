@@ -2,6 +2,7 @@ import t from "tap";
 import { ResponseTextReplacer } from "../../src/core/response-text-replacer.ts";
 import type { Stage } from "../../src/core/stage.ts";
 import { Frame } from "../../src/wire/frame.ts";
+import { dice } from "../support/dice.ts";
 import { SPEAKS_TEXT, type TinyText } from "../support/speaks-text.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
@@ -157,11 +158,7 @@ t.test("a complete response has a size limit", async (t) => {
 });
 
 t.test("texts split into any frames become what they become in one piece", async (t) => {
-  let seed = 11;
-  const random = (below: number): number => {
-    seed = (seed * 1103515245 + 12345) % 2 ** 31;
-    return Math.floor((seed / 2 ** 31) * below);
-  };
+  const random = dice(11);
   const parts = ["<address-1>", "<addr", "ess-7>", "<", ">", "é ", '"', "\\", "😀", "<address-12"];
   const wrong: string[] = [];
   for (let round = 0; round < 1500; round++) {

@@ -1,7 +1,7 @@
 import t from "tap";
 import { SpelledSecrets } from "../../src/core/spelled-secrets.ts";
+import { dice } from "../support/dice.ts";
 import { hostileTexts, runLinear } from "../support/linear-work.ts";
-import { dice } from "../support/random-answers.ts";
 
 const ENTITIES: Readonly<Record<string, string>> = {
   "&": "amp",

@@ -7,21 +7,13 @@ import {
   TextReplacer,
   WholeTextOutput,
 } from "../../src/core/text-replacer.ts";
-
-/** The same numbers every time. */
-function random(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state * 1103515245 + 12345) % 2 ** 31;
-    return state / 2 ** 31;
-  };
-}
+import { type Cast, dice } from "../support/dice.ts";
 
 /** A text in pieces. */
-function cut(text: string, next: () => number): string[] {
+function cut(text: string, next: Cast): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < text.length; ) {
-    const to = at + Math.floor(next() * 6);
+    const to = at + next(6);
     pieces.push(text.slice(at, to));
     at = to;
   }
@@ -45,13 +37,13 @@ const PATTERNS: [pattern: RegExp, longest: number, parts: readonly string[]][] =
 ];
 
 t.test("a text is replaced the same in pieces as in one, however it is split", async (t) => {
-  const next = random(3);
+  const next = dice(3);
   const wrong: string[] = [];
   for (const [pattern, maxLength, parts] of PATTERNS) {
     const prepared = new TextPattern({ pattern, maxLength });
     for (let round = 0; round < 400; round++) {
-      const length = 1 + Math.floor(next() * 8);
-      const text = Array.from({ length }, () => parts[Math.floor(next() * parts.length)]).join("");
+      const length = 1 + next(8);
+      const text = Array.from({ length }, () => parts[next(parts.length)]).join("");
       const expected = text.replaceAll(new RegExp(pattern.source, `${pattern.flags}g`), (found) => `[${found}]`);
       const pieces = cut(text, next);
       const found = through(new TextReplacer(prepared, (match) => `[${match}]`), pieces);
@@ -135,13 +127,13 @@ t.test("in JSON text each string value is a text, escaped again; all other bytes
 });
 
 t.test("JSON text is replaced the same however it is split", async (t) => {
-  const next = random(5);
+  const next = dice(5);
   const wrong: string[] = [];
   const prepared = new TextPattern({ pattern: /<\w+>/, maxLength: 12 });
   const parts = ["<mask>", "<ma", "\\u003c", "m\\u0061sk>", "\\n", '\\"', "\\\\", "sk>", " ", "😀"];
   const replacer = (): JsonTextOutput => new JsonTextOutput(new TextReplacer(prepared, () => 'a"\n', escapeJson));
   for (let round = 0; round < 1000; round++) {
-    const string = () => Array.from({ length: 5 }, () => parts[Math.floor(next() * parts.length)]).join("");
+    const string = () => Array.from({ length: 5 }, () => parts[next(parts.length)]).join("");
     const text = `{"<mask>":"${string()}","b":["${string()}", 7, {"c" : "${string()}"}]}`;
     const pieces = cut(text, next);
     const found = through(replacer(), pieces);

@@ -6,8 +6,8 @@ import { Scanner } from "../../src/wire/json.ts";
 import { replaceMember } from "../../src/wire/splice.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
+import { type Cast, dice } from "../support/dice.ts";
 import { startGateway } from "../support/gateway.ts";
-import { dice } from "../support/random-answers.ts";
 import { each, post } from "../support/raw.ts";
 import { type RecordingEntry, recordingEntries, storedExchange } from "../support/recorded.ts";
 import { shared } from "../support/shared.ts";
@@ -19,7 +19,6 @@ import { wronged } from "../support/wrong-values.ts";
 const REQUESTS = Number(process.env["GATEWAY_TEST_REQUESTS"] ?? 150);
 const BODIES = Number(process.env["GATEWAY_TEST_BODIES"] ?? 2000);
 
-type Cast = ReturnType<typeof dice>;
 const picker =
   (cast: Cast) =>
   <T>(list: readonly T[]): T =>

@@ -2,8 +2,8 @@ import { createRequire } from "node:module";
 import { Readable } from "node:stream";
 import t from "tap";
 import { FormError, FormScanner, parseBoundary } from "../../src/wire/multipart.ts";
+import { type Cast, dice } from "../support/dice.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
-import { dice } from "../support/random-answers.ts";
 import { each, post } from "../support/raw.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
@@ -18,7 +18,6 @@ const load = createRequire(import.meta.url);
 const busboy = load("busboy") as (options: object) => NodeJS.WritableStream & Events;
 const multiparty = load("multiparty") as { Form: new () => Events & { parse(request: object): void } };
 
-type Cast = ReturnType<typeof dice>;
 interface Letter {
   type: string;
   body: Buffer;

@@ -1,12 +1,12 @@
 import { connect, createServer, type Socket } from "node:net";
 import t, { type Test } from "tap";
+import { dice } from "../support/dice.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { dechunked, type MadeUp, madeUp, strictly } from "../support/http-grammar.ts";
 import { listen } from "../support/listen.ts";
 import { entrance, KEPT, WAYS } from "../support/nginx.ts";
 import { afterHearing } from "../support/patience.ts";
-import { dice } from "../support/random-answers.ts";
 import { each, send } from "../support/raw.ts";
 
 /** Requests that are made up for each way; about two stand on a connection. */

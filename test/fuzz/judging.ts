@@ -2,12 +2,9 @@
 import { GatewayError } from "../../src/core/errors.ts";
 import type { Conversation } from "../../src/translation/conversation.ts";
 import type { Event } from "../../src/translation/events.ts";
+import type { Cast } from "../support/dice.ts";
 import { holds } from "../support/guided.ts";
-import type { dice } from "../support/random-answers.ts";
 import { wronged } from "../support/wrong-values.ts";
-
-/** Where chance comes from. */
-export type Cast = ReturnType<typeof dice>;
 
 /** What JSON is made of. */
 export const JSON_WORDS = [

@@ -9,7 +9,7 @@ import { splice } from "../../src/wire/splice.ts";
 import type { JsonObject } from "../../src/wire/values.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
-import { dice } from "../support/random-answers.ts";
+import { dice } from "../support/dice.ts";
 import { received, SPOKEN } from "../support/translations.ts";
 import { PROTOCOLS } from "../support/vendor-sdks.ts";
 import { wronged } from "../support/wrong-values.ts";

@@ -1,34 +1,25 @@
 /** Random event streams, cut at random, read as a parser of the standard reads them whole. */
+
 import { createParser } from "eventsource-parser";
 import t from "tap";
 import type { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
+import { type Cast, dice } from "../support/dice.ts";
 
 const COUNT = Number(process.env["FUZZ_SSE"] ?? 10_000);
-
-/** Numbers from 0 to below 1, the same for the same seed (mulberry32). */
-function numbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const NAMES = ["data", "data", "data", "event", "id", "retry", "", "DATA", " data", "dat", "unknown", "\ufeffdata"];
 const BETWEEN = [":", ": ", ":  ", ":\t", "", " :"];
 const VALUES = ["", "x", "[DONE]", '{"a":"ü \\n"}', ": ", "𝄞é", "message", "17", "a\0b", "data: a", "y".repeat(300)];
 const ENDS = ["\n", "\n", "\r\n", "\r\n", "\r"];
 
-function randomStream(random: () => number): string {
-  const pick = (from: readonly string[]): string => from[Math.floor(random() * from.length)] as string;
+function randomStream(random: Cast): string {
+  const pick = (from: readonly string[]): string => from[random(from.length)] as string;
   // Most streams have one kind of line end.
-  const only = random() < 0.7 ? pick(ENDS) : undefined;
-  let stream = random() < 0.1 ? "\ufeff" : "";
-  for (let lines = Math.floor(random() * 24); lines > 0; lines--)
-    stream += (random() < 0.3 ? "" : pick(NAMES) + pick(BETWEEN) + pick(VALUES)) + (only ?? pick(ENDS));
+  const only = random(10) < 7 ? pick(ENDS) : undefined;
+  let stream = random(10) === 0 ? "\ufeff" : "";
+  for (let lines = random(24); lines > 0; lines--)
+    stream += (random(10) < 3 ? "" : pick(NAMES) + pick(BETWEEN) + pick(VALUES)) + (only ?? pick(ENDS));
   // Behind it nothing is in doubt: whether a CR is all of a line end, and whether an event has ended.
   return `${stream}\n\n\ndata: end\n\n`;
 }
@@ -53,11 +44,11 @@ t.test("the result is that of the standard's parser, however the stream is split
   const faults: string[] = [];
   let events = 0;
   for (let seed = 0; seed < COUNT; seed++) {
-    const random = numbers(seed);
+    const random = dice(seed);
     const stream = randomStream(random);
     const bytes = Buffer.from(stream);
     const should = JSON.stringify(expected(stream));
-    const some = () => Array.from({ length: 4 }, () => Math.floor(random() * bytes.length));
+    const some = () => Array.from({ length: 4 }, () => random(bytes.length));
     const each = Array.from({ length: bytes.length - 1 }, (_, i) => i + 1);
     for (const cuts of [[], some(), some(), each]) {
       const splitter = new SseSplitter();

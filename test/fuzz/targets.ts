@@ -24,6 +24,7 @@ import type { JsonObject } from "../../src/wire/values.ts";
 import { Watch } from "../../src/wire/watch.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
+import type { Cast } from "../support/dice.ts";
 import { cut, holds, type Target } from "../support/guided.ts";
 import { randomAnswer } from "../support/random-answers.ts";
 import {
@@ -36,16 +37,7 @@ import {
   translationOf,
 } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
-import {
-  type Cast,
-  changedJson,
-  checkContent,
-  checkOrder,
-  checkTexts,
-  JSON_WORDS,
-  orRefused,
-  parsed,
-} from "./judging.ts";
+import { changedJson, checkContent, checkOrder, checkTexts, JSON_WORDS, orRefused, parsed } from "./judging.ts";
 import { HTTP_TARGETS } from "./targets.http.ts";
 import { OTHER_TARGETS } from "./targets.others.ts";
 

@@ -3,11 +3,11 @@ import type { Socket } from "node:net";
 import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
+import { dice } from "../support/dice.ts";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { sendByHttp2 } from "../support/http2-talk.ts";
 import { ALL_WAYS, entrance, WAYS } from "../support/nginx.ts";
-import { numbers } from "../support/numbers.ts";
 import { each, send, vectors } from "../support/raw.ts";
 import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
@@ -183,7 +183,7 @@ function judge(t: Test, seen: readonly string[], when: string): void {
 
 /** Header lines nobody has heard of, or nearly somebody. */
 function unheard(count: number, seed: number): string[] {
-  const roll = numbers(seed);
+  const roll = dice(seed);
   const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_!#$%&'*+.^`|~";
   const starts = [
     "",

@@ -4,10 +4,10 @@ import { request } from "node:http";
 import { connect, createServer } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { dice } from "../support/dice.ts";
 import { CLIENTS, type Client } from "../support/four-clients.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { listen } from "../support/listen.ts";
-import { dice } from "../support/random-answers.ts";
 import { until } from "../support/until.ts";
 
 const REQUESTS = Number(process.env["GATEWAY_TEST_INTERRUPTED"] ?? 600);

@@ -1,8 +1,8 @@
 /** A provider that answers in every wrong way over kept connections: what reaches a client is its own answer, or an error. */
 import { gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
+import { dice } from "../support/dice.ts";
 import { asking, startGateway } from "../support/gateway.ts";
-import { dice } from "../support/random-answers.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream, rawUpstream, type Script } from "../support/upstream.ts";
 

@@ -1,10 +1,10 @@
 import t from "tap";
 import { newId } from "../../src/core/id.ts";
 import { IdMap } from "../../src/store/id-map.ts";
-import { numbers } from "../support/numbers.ts";
+import { dice } from "../support/dice.ts";
 
 t.test("it has the same entries as a Map, whatever is set and deleted, also with ids that end alike", (t) => {
-  const next = numbers(7);
+  const next = dice(7);
   const ids = [
     ...Array.from({ length: 20_000 }, () => newId(1.8e12)),
     ...["", "a", "ab"],

@@ -1,8 +1,6 @@
 import { crc32 } from "node:zlib";
 import type { Coverage } from "./coverage.ts";
-import { dice } from "./random-answers.ts";
-
-type Cast = ReturnType<typeof dice>;
+import { type Cast, dice } from "./dice.ts";
 
 /** A function under test that accepts any bytes, and throws on its own mistakes. */
 export interface Target {

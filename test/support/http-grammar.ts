@@ -1,6 +1,5 @@
+import type { Cast } from "./dice.ts";
 import { KEY } from "./gateway.ts";
-
-type Cast = (limit: number) => number;
 
 /** The bytes for one connection, and the bodies in them, by id. */
 export interface MadeUp {

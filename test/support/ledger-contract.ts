@@ -1,5 +1,6 @@
 import type { Test } from "tap";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerSum } from "../../src/store/ledger.ts";
+import { dice } from "./dice.ts";
 import { plainEntry } from "./plain-entry.ts";
 
 const HOUR = 3_600_000;
@@ -265,11 +266,7 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
   t.test("sums of any span of time are those of its rows", async (t) => {
     const { ledger } = await open(t);
     // A small generator with a fixed seed: the same spans and rows every time.
-    let seed = 7;
-    const random = (below: number) => {
-      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
-      return seed % below;
-    };
+    const random = dice(7);
     // Four busy days, within weeks with few requests.
     const all = Array.from({ length: 600 }, (_, at) =>
       entry({ time: DAY + random((at < 400 ? 80 : 1000) * HOUR), cost: random(1_000_000) }),

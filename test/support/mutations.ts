@@ -1,8 +1,6 @@
 import { gzipSync } from "node:zlib";
-import type { dice } from "./random-answers.ts";
+import type { Cast } from "./dice.ts";
 import { wronged } from "./wrong-values.ts";
-
-type Cast = ReturnType<typeof dice>;
 
 /** What a provider sends, and what becomes of its connection behind it. */
 export interface Sent {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
+import { dice } from "./dice.ts";
 import { llhttpMessages } from "./llhttp.ts";
-import { dice } from "./random-answers.ts";
 import { shared } from "./shared.ts";
 
 /** A response on a connection that then ends: valid, nearly valid, or garbage. */

@@ -1,14 +1,5 @@
 import type { Event, FinishReason, Opening } from "../../src/translation/events.ts";
-
-/** Returns a generator of numbers below a limit, the same for the same seed. */
-export function dice(seed: number): (limit: number) => number {
-  // Exact: as a floating-point number the product of a large seed would lose the bits in which the seeds differ.
-  let state = Number(BigInt.asUintN(32, BigInt(seed) * 2654435761n + 12345n));
-  return (limit) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * limit);
-  };
-}
+import { type Cast, dice } from "./dice.ts";
 
 const TEXTS = ["Hello", " ", "wörld", "漢字", "😀", '"quoted"\\', "\n\n", "data: [DONE]", "</x>", "\u2028", "{}", "é"];
 const REASONS: readonly FinishReason[] = [
@@ -20,8 +11,6 @@ const REASONS: readonly FinishReason[] = [
   "pause",
   "other",
 ];
-
-type Cast = ReturnType<typeof dice>;
 
 const words = (cast: Cast): string => Array.from({ length: cast(4) }, () => TEXTS[cast(TEXTS.length)]).join("");
 

@@ -1,4 +1,4 @@
-import type { dice } from "./random-answers.ts";
+import type { Cast } from "./dice.ts";
 
 /** Values of wrong types. */
 const VALUES: readonly unknown[] = [
@@ -6,8 +6,6 @@ const VALUES: readonly unknown[] = [
   ...[[null], [[]], [{}], ["x"], { type: "x" }, { type: null }, { role: "x" }, { text: 1 }, { "": 1 }],
   JSON.parse('{"__proto__":1,"constructor":{"name":1}}'),
 ];
-
-type Cast = ReturnType<typeof dice>;
 
 /** Returns a copy of JSON with one random value replaced by a wrong one, removed, or doubled. */
 export function wronged(json: unknown, cast: Cast): unknown {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { JsonError, type Scan, Scanner, type ScannerOptions, scan } from "../../src/wire/json.ts";
 import { MAX_NAME } from "../../src/wire/window.ts";
+import { dice } from "../support/dice.ts";
 import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 
@@ -137,11 +138,7 @@ gathered(t, "behind them only the end is sought, and found at any number of back
 });
 
 gathered(t, "random values: what stands at a member's span is that member", async (t) => {
-  let seed = 7;
-  const random = (n: number): number => {
-    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
-    return seed % n;
-  };
+  const random = dice(7);
   const space = (): string => " \n\t\r".slice(0, random(3));
   const string = (): string => JSON.stringify('aé😀"\\\n\u2028/'.repeat(random(30)).slice(random(5)).toWellFormed());
   const value = (depth: number): string => {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import t from "tap";
 import { parseExact } from "../../src/wire/exact.ts";
 import { parseInSteps } from "../../src/wire/parse-in-steps.ts";
-import { dice } from "../support/random-answers.ts";
+import { dice } from "../support/dice.ts";
 import { tried } from "../support/sample.ts";
 
 const RAW: ReadonlySet<string> = new Set(["args"]);

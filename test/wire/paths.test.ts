@@ -1,6 +1,7 @@
 import t from "tap";
 import { countMembers, type JsonPath, pathEdits, stringsIn, withPlainNames } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
+import { type Cast, dice } from "../support/dice.ts";
 import { locatePaths, valueAt } from "../support/locate-paths.ts";
 
 const changed = (json: string, changes: Parameters<typeof pathEdits>[1]): string => {
@@ -69,13 +70,13 @@ t.test("names are compared unescaped", async (t) => {
 });
 
 /** A random value whose strings hold what a careless reader stumbles over. */
-function randomJson(random: () => number, depth = 0): unknown {
-  const kind = Math.floor(random() * (depth > 3 ? 4 : 6));
-  if (kind === 0) return Math.floor(random() * 1e6) / 7;
-  if (kind === 1) return ['"', "\\", '{"a":[', "]},", "\\u0041", "ä€😀", "", "\n"][Math.floor(random() * 8)];
+function randomJson(random: Cast, depth = 0): unknown {
+  const kind = random(depth > 3 ? 4 : 6);
+  if (kind === 0) return random(1e6) / 7;
+  if (kind === 1) return ['"', "\\", '{"a":[', "]},", "\\u0041", "ä€😀", "", "\n"][random(8)];
   if (kind === 2) return null;
-  if (kind === 3) return random() < 0.5;
-  const length = Math.floor(random() * 4);
+  if (kind === 3) return random(2) === 0;
+  const length = random(4);
   if (kind === 4) return Array.from({ length }, () => randomJson(random, depth + 1));
   return Object.fromEntries(Array.from({ length }, (_, i) => [`${i}"\\`, randomJson(random, depth + 1)]));
 }
@@ -90,11 +91,7 @@ function* pathsIn(value: unknown, at: JsonPath = []): Generator<JsonPath> {
 }
 
 t.test("every value of a random text is found, and removing it equals removing it from the parsed value", async (t) => {
-  let seed = 7;
-  const random = () => {
-    seed = (seed * 1103515245 + 12345) % 2 ** 31;
-    return seed / 2 ** 31;
-  };
+  const random = dice(7);
   const wrong: string[] = [];
   for (let round = 0; round < 300; round++) {
     const value = { top: randomJson(random) };
@@ -106,7 +103,7 @@ t.test("every value of a random text is found, and removing it equals removing i
       const span = JSON.stringify(JSON.parse(Buffer.from(text).subarray(start, end).toString()));
       if (span !== JSON.stringify(valueAt(value, path))) wrong.push(`${text} at ${path.join(".")}: ${span}`);
     }
-    const remove = paths.filter(() => random() < 0.3);
+    const remove = paths.filter(() => random(10) < 3);
     const expected = structuredClone(value);
     for (const path of remove.toReversed()) {
       const parent = valueAt(expected, path.slice(0, -1)) as Record<string | number, unknown> | undefined;

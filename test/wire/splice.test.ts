@@ -1,6 +1,7 @@
 import t from "tap";
 import { scan } from "../../src/wire/json.ts";
 import { type Edit, removeMembers, replaceMember, setMember, shiftSpan, splice } from "../../src/wire/splice.ts";
+import { dice } from "../support/dice.ts";
 import { gathered } from "../support/gathered.ts";
 
 const edit = (start: number, end: number, text = ""): Edit => ({ start, end, bytes: Buffer.from(text) });
@@ -109,11 +110,7 @@ gathered(
   t,
   "random objects: the result is the object with that change, and all other bytes are as they were",
   async (t) => {
-    let seed = 11;
-    const random = (n: number): number => {
-      seed = (seed * 1103515245 + 12345) & 0x7fffffff;
-      return (seed >> 8) % n;
-    };
+    const random = dice(11);
     const odd = [
       "1.0",
       "-0",

@@ -2,6 +2,7 @@ import t from "tap";
 import { letterVariants } from "../../src/wire/any-case.ts";
 import { Scanner, scan } from "../../src/wire/json.ts";
 import { caseSpellings, Watch } from "../../src/wire/watch.ts";
+import { dice } from "../support/dice.ts";
 
 /** The names and short texts below the top level, as a parser reads them. */
 function below(value: unknown, depth = 0): { names: string[]; values: string[] } {
@@ -56,11 +57,7 @@ t.test("a text without them is distinguished from one with them", (t) => {
 });
 
 t.test("a negative result is never wrong: random texts, split anywhere", (t) => {
-  let seed = 11;
-  const random = (n: number): number => {
-    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
-    return (seed >> 8) % n;
-  };
+  const random = dice(11);
   const words = ["id", "file_id", "item_reference", "audio", "x", "role", "é", "\u2028", "z".repeat(150)];
   const word = () => words[random(words.length)] as string;
   const make = (depth: number): unknown => {

@@ -4,6 +4,7 @@ import wabt from "wabt";
 import { EXPECT_KEY, EXPECT_SEPARATOR } from "../../src/wire/grammar.ts";
 import { scan } from "../../src/wire/json.ts";
 import { ByteSearch, FAULT, type Nesting, Window } from "../../src/wire/window.ts";
+import { dice } from "../support/dice.ts";
 
 const SOURCE = new URL("../../src/wire/window.wat", import.meta.url);
 const MACHINE = new URL("../../src/wire/window.wasm", import.meta.url);
@@ -36,11 +37,7 @@ const PARTS = [
 ];
 
 t.test("the end of a string is found for any position of words, edges and long plain text", (t) => {
-  let seed = 7;
-  const random = (n: number): number => {
-    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
-    return (seed >> 8) % n;
-  };
+  const random = dice(7);
   let wrong = 0;
   for (let n = 0; n < 6000; n++) {
     // Few quotes, so that some texts are long.
@@ -94,11 +91,7 @@ t.test("white space ends at any other byte, at every distance", (t) => {
 });
 
 t.test("a text is found at its first occurrence, and nowhere else", (t) => {
-  let seed = 13;
-  const random = (n: number): number => {
-    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
-    return (seed >> 8) % n;
-  };
+  const random = dice(13);
   const made = (letters: string, length: number) =>
     Buffer.from(Array.from({ length }, () => letters[random(letters.length)]).join(""));
   let wrong = 0;
@@ -170,11 +163,7 @@ t.test("the limits of depth and names are respected", (t) => {
 });
 
 t.test("the accepted texts are those that JSON.parse accepts, with any damage", (t) => {
-  let seed = 11;
-  const random = (n: number): number => {
-    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
-    return (seed >> 8) % n;
-  };
+  const random = dice(11);
   const texts = ["a", "", 'q"\\/\b\f\n\r\t', "\u00e9\u{1f600}", "x".repeat(40), "\u0000"];
   const value = (depth: number): unknown => {
     const kind = random(depth > 4 ? 4 : 7);

@@ -2,8 +2,7 @@
 
 import { parseExact, RawJson, writeJson } from "../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../src/wire/values.ts";
-
-type Cast = (limit: number) => number;
+import type { Cast } from "../../support/dice.ts";
 
 const NAMES = ["unheard_of", "unheardOf", "__proto__", "constructor", "x-new", "hasOwnProperty"] as const;
 

@@ -3,8 +3,8 @@ import { Calendar } from "../../../src/core/calendar.ts";
 import type { ReserveResult } from "../../../src/store/limiter.ts";
 import { RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
+import { dice } from "../../support/dice.ts";
 import { granted, level, START, USD } from "../../support/limiter-contract.ts";
-import { numbers } from "../../support/numbers.ts";
 import {
   asking,
   beat,
@@ -167,7 +167,7 @@ test("spending reported while the ledger is queried counts if it was not in the 
 test("whatever is settled while the server is lost and comes back empty counts once, in any order of events", async (t, redis) => {
   const levels = [...budget(10 * USD), level("all", "", { budgets: [{ nano: 10 * USD, per: "total", soft: false }] })];
   for (let seed = 1; seed <= 3; seed++) {
-    const next = numbers(seed);
+    const next = dice(seed);
     const journals = Array.from({ length: 3 }, () => ({
       end: 0,
       rows: [] as { end: number; cost: number }[],

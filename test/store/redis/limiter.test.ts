@@ -4,8 +4,8 @@ import type { Charge, Reservation, ReserveResult } from "../../../src/store/limi
 import { MemoryLimiter } from "../../../src/store/memory-limiter.ts";
 import { RedisLimiter } from "../../../src/store/redis/limiter.ts";
 import { RedisServer } from "../../../src/store/redis/server.ts";
+import { dice } from "../../support/dice.ts";
 import { granted, level, limiterContract, type MakeLimiter, refused, USD } from "../../support/limiter-contract.ts";
-import { numbers } from "../../support/numbers.ts";
 import { startRedis } from "../../support/redis.ts";
 import {
   asking,
@@ -78,7 +78,7 @@ test("a thousand concurrent calls on a budget for ten, from one process and from
 test("three processes at one server have the same results as one in memory, for any sequence of events", async (t, redis) => {
   for (let seed = 1; seed <= 4; seed++) {
     await redis.ask("FLUSHALL");
-    const next = numbers(seed);
+    const next = dice(seed);
     const { limiters, clock } = await several(t, redis.url, 3);
     const memory = new MemoryLimiter(
       async () => new Map(),
@@ -149,7 +149,7 @@ test("money is exact to the nano-dollar above nine million dollars, where double
 });
 
 test("comparisons of money agree with big integers, for amounts of all sizes", async (t, redis) => {
-  const next = numbers(7);
+  const next = dice(7);
   const amount = () => {
     const size = next(19);
     let text = "";

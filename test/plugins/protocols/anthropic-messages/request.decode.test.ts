@@ -3,7 +3,7 @@ import { GatewayError } from "../../../../src/core/errors.ts";
 import { type Conversation, type Part } from "../../../../src/translation/conversation.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
-import { dice } from "../../../support/random-answers.ts";
+import { dice } from "../../../support/dice.ts";
 import { NAME, question, read, requests, translation } from "./speaking.ts";
 
 const uses = ({ uses }: Conversation): Record<string, string> =>

@@ -4,8 +4,8 @@ import type { Event, FinishReason } from "../../../../src/translation/events.ts"
 import { TextKey } from "../../../../src/translation/ids.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
+import { dice } from "../../../support/dice.ts";
 import { gathered } from "../../../support/gathered.ts";
-import { numbers } from "../../../support/numbers.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { event, read, readParts, SOURCE } from "./responses.ts";
 
@@ -256,7 +256,7 @@ t.test("keep-alives and another protocol's terminator yield no event", async (t)
 });
 
 gathered(t, "whatever else arrives ends in one error", async (t) => {
-  const random = numbers(7);
+  const random = dice(7);
   const good = JSON.stringify({
     candidates: [{ content: { parts: [{ functionCall: { name: "f", args: { a: [1] } } }] }, finishReason: "STOP" }],
   });
@@ -339,7 +339,7 @@ gathered(
   "however a stream is mangled, its events keep the grammar",
   { skip: answers.length === 0 && "no recordings" },
   async (t) => {
-    const random = numbers(3);
+    const random = dice(3);
     for (const { id, kinds, body } of answers.filter((each) => !each.kinds.includes("json_array_stream"))) {
       for (let n = 0; n < 5; n++) {
         const events = read(eventsIn(body).map((frame) => event(mangled(frame.json(), random))));

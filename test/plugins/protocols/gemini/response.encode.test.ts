@@ -16,8 +16,8 @@ import type { EncodedFrame, ResponseContext } from "../../../../src/translation/
 import type { Citation, Event, FinishReason, Opaque, Opening } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
+import { dice } from "../../../support/dice.ts";
 import { gathered } from "../../../support/gathered.ts";
-import { numbers } from "../../../support/numbers.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { sample } from "../../../support/sample.ts";
 import { answer, contextFor, partsOf, read, SOURCE, shown, write } from "./responses.ts";
@@ -169,7 +169,7 @@ function invented(random: (below: number) => number): Event[] {
 }
 
 gathered(t, "a whole answer is what its frames are together", async (t) => {
-  const random = numbers(42);
+  const random = dice(42);
   for (let n = 0; n < 300; n++) {
     const events = invented(random);
     const context = n % 2 ? shown() : contextFor();
@@ -184,7 +184,7 @@ gathered(t, "a whole answer is what its frames are together", async (t) => {
 });
 
 gathered(t, "every frame is valid: role, index, parts that say what they are, one finish at the end", async (t) => {
-  const random = numbers(4711);
+  const random = dice(4711);
   const names = ["text", "functionCall", "inlineData"];
   for (let n = 0; n < 300; n++) {
     const frames = parsed(write(invented(random), n % 2 ? shown() : contextFor())) as {
@@ -217,7 +217,7 @@ function saidBy(events: readonly Event[], choice: number) {
 }
 
 gathered(t, "nothing of a text, a call or a picture is lost, whatever is open at a time", async (t) => {
-  const random = numbers(99);
+  const random = dice(99);
   for (let n = 0; n < 300; n++) {
     const events = invented(random);
     const candidates = (parsed(write(events)) as { candidates: Json[] }[]).flatMap((frame) => frame.candidates);

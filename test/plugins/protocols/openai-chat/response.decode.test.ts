@@ -6,6 +6,7 @@ import type { Event, EventOf } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
+import { dice } from "../../../support/dice.ts";
 import { runLinear } from "../../../support/linear-work.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { chunk, DONE, frameOf, only, source, streamed } from "./fixture.ts";
@@ -20,14 +21,6 @@ const FAILED = [
   "openai-chat/pydantic-ai__test_groq.test_tool_use_failed_error_streaming_with_text__0",
   "openai-chat/pydantic-ai__test_openrouter.test_openrouter_stream_error__0",
 ];
-/** A sequence of numbers that looks random and is the same every time. */
-function numbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 /** The frames of a body that arrives in pieces of these lengths. */
 function framesOf(body: string, length: () => number): Frame[] {
@@ -54,11 +47,11 @@ const lostIn = (...frames: object[]) => unmappedIn(readChunks(...frames));
 const lostOf = (...deltas: object[]) => unmappedIn(readDeltas(...deltas));
 
 t.test("every recorded stream yields the same events, wherever it is split", async (t) => {
-  const random = numbers(7);
+  const random = dice(7);
   const different: string[] = [];
   for (const { id, kinds, status, body } of recorded("openai-chat")) {
     if (!kinds.includes("stream") || status >= 300 || FAILED.includes(id)) continue;
-    const frames = framesOf(body, body.length <= SMALL ? () => 1 : () => 1 + Math.floor(random() * 900));
+    const frames = framesOf(body, body.length <= SMALL ? () => 1 : () => 1 + random(900));
     if (!isDeepStrictEqual(streamed(chat, frames), streamed(chat, eventsIn(body)))) different.push(id);
   }
   t.same(different, []);
@@ -446,7 +439,7 @@ function tried<T>(run: () => T): T | undefined {
 }
 
 t.test("arbitrary bytes end in one error, and never throw", async (t) => {
-  const random = numbers(11);
+  const random = dice(11);
   const pieces = [
     'data: {"choices":[{"delta":',
     'data: {"choices":[{}]}',
@@ -465,8 +458,8 @@ t.test("arbitrary bytes end in one error, and never throw", async (t) => {
   ];
   const wrong: string[] = [];
   for (let round = 0; round < 300; round++) {
-    const body = Array.from({ length: 12 }, () => pieces[Math.floor(random() * pieces.length)]).join("");
-    const frames = framesOf(body, () => 1 + Math.floor(random() * 9));
+    const body = Array.from({ length: 12 }, () => pieces[random(pieces.length)]).join("");
+    const frames = framesOf(body, () => 1 + random(9));
     const errors = tried(() => streamed(chat, frames).map(({ type }) => type === "error"));
     if (errors?.filter(Boolean).length !== 1 || !errors.at(-1)) wrong.push(body);
   }

@@ -7,8 +7,8 @@ import type { Conversation, Turn } from "../../../../src/translation/conversatio
 import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import type { JsonObject } from "../../../../src/wire/values.ts";
+import { dice } from "../../../support/dice.ts";
 import { runLinear } from "../../../support/linear-work.ts";
-import { numbers } from "../../../support/numbers.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { sample } from "../../../support/sample.ts";
@@ -557,7 +557,7 @@ function randomAnswer(random: (below: number) => number): Event[] {
 }
 
 t.test("of any answer the SDK accumulates the stream to what is written whole", async (t) => {
-  const random = numbers(3);
+  const random = dice(3);
   const different: string[] = [];
   for (let round = 0; round < 200; round++) {
     const events = randomAnswer(random);

@@ -10,8 +10,9 @@ import type { Event, EventOf, FinishReason, Opening } from "../../../../src/tran
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
+import { dice } from "../../../support/dice.ts";
 import { digest } from "../../../support/digest.ts";
-import { dice, randomAnswer } from "../../../support/random-answers.ts";
+import { randomAnswer } from "../../../support/random-answers.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { sample, tried } from "../../../support/sample.ts";
 import {
