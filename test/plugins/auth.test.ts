@@ -1,5 +1,6 @@
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
+import Auth from "../../plugins/auth.ts";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
 
 const YAML = `providers: { demo: { url: "demo:" } }
@@ -311,3 +312,26 @@ t.test(
     t.equal((await from("2001:db8:0:1::1", { "x-api-key": "guess-0123456789abcdef" })).status, 401, "another network");
   },
 );
+
+t.test("a caller that an earlier plugin has set is refused while its group is disabled", async (t) => {
+  const { gateway } = await startGateway(t, YAML);
+  const { keys } = gateway.stores;
+  const auth = new Auth(keys, { anonymous: false, failures: 20 });
+  const access = async (group: string) =>
+    auth.access({ caller: { id: "u", name: "u", group }, credentials: [] } as never);
+  await keys.disableGroup("acme");
+  await t.rejects(access("acme/research"), /The group "acme".*switched off/);
+  await access("other");
+});
+
+t.test("an upload continues as the key that began it, and not as another one that is named like its id", async (t) => {
+  const { gateway } = await startGateway(t, YAML);
+  const { keys } = gateway.stores;
+  const auth = new Auth(keys, { anonymous: false, failures: 20 });
+  const { record } = await keys.create({ name: "an-id" });
+  const exchange = (uploader: string) => ({ uploader, credentials: [], time: Date.now(), caller: undefined });
+  const own = exchange(record.id);
+  await auth.access(own as never);
+  t.match(own.caller, { id: record.id });
+  await t.rejects(async () => auth.access(exchange("an-id") as never), { message: /key/ });
+});
