@@ -220,6 +220,20 @@ t.test("memory for unwritten lines is limited: the oldest are dropped first, and
   t.end();
 });
 
+t.test("where memory for unwritten lines is full, all that fits into it is kept", (t) => {
+  const { journal, lines } = open(t, { full: 1_000_000, memory: 40_000 });
+  writeFileSync(journal.folder, "in the way");
+  journal.end("first", row("first"));
+  journal.write();
+  for (let i = 10_000; i < 12_000; i++) journal.end(`${i}`, row(`${i}`));
+  rmSync(journal.folder);
+  journal.close();
+  const bytes = lines().reduce((sum, line) => sum + JSON.stringify(line).length + 1, 0);
+  t.ok(bytes > 39_000 && bytes <= 40_000, `${bytes} bytes`);
+  t.notOk(journal.hasPending);
+  t.end();
+});
+
 t.test("the unwritten entries of a closed journal are returned, each exchange in its last state", (t) => {
   const { journal, warnings } = open(t);
   writeFileSync(journal.folder, "in the way");
