@@ -8,6 +8,7 @@ import {
   isObject,
   type JsonObject,
   pathOfUse,
+  RawJson,
   type Setting,
   type SupportTable,
   settingFields,
@@ -226,8 +227,9 @@ function readFormat(body: Fields, name: string): Format | undefined {
   const format = body.object(name);
   const type = format?.text("type");
   if (!format) return undefined;
-  if (type === "json_schema") {
-    const inner = format.object(type);
+  const hasSchema = hasSchemaBeside(format);
+  if (type === "json_schema" || (type === "json_object" && hasSchema)) {
+    const inner = hasSchema ? format : format.object(type);
     if (!inner) return format.refuse(type, "must be an object.");
     format.declareSelf("json_schema");
     return readJsonSchemaFormat(inner, false);
@@ -236,6 +238,15 @@ function readFormat(body: Fields, name: string): Format | undefined {
     return format.refuse("type", "must be text, json_object or json_schema.");
   if (type === "json_object") format.declareSelf("json_object");
   return { kind: type === "text" ? "text" : "json" };
+}
+
+/**
+ * Reports whether the schema is beside the type, also of `json_object`: Fireworks, Together and llama.cpp have it there [D], and
+ * Instructor sends it so in JavaScript [S]. An empty one says nothing.
+ */
+function hasSchemaBeside({ members }: Fields): boolean {
+  const schema = members["schema"] instanceof RawJson ? members["schema"].value : members["schema"];
+  return members["json_schema"] === undefined && isObject(schema) && Object.keys(schema).length > 0;
 }
 
 /** Encodes the response format; text is the default. */
@@ -313,7 +324,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["extra_body.google.cached_content", "cache_handle"],
   ["extra_body.google.safety_settings", "safety"],
   ["response_format: json_object", "json_object"],
-  ["response_format.json_schema", "json_schema"],
+  ["response_format.json_schema, response_format.schema", "json_schema"],
   ["response_format.json_schema.strict", "json_schema_strict"],
   ...settingFields(CHAT_SETTINGS),
   ["modalities with audio, audio", "audio_out"],

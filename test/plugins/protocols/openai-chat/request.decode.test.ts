@@ -526,10 +526,24 @@ t.test("other members of a choice or a format are declared lost", async (t) => {
     "other tool_choice.allowed_tools.tools.0.function.x",
     "other tool_choice.allowed_tools.z",
   ]);
-  t.same(uses({ response_format: { type: "json_object", schema: { type: "object" } } }), [
+  t.same(uses({ response_format: { type: "json_object", schema: {} } }), [
     "json_object response_format",
     "other response_format.schema",
   ]);
+});
+
+t.test("a schema beside the type of the response format is the answer's, of json_object too", async (t) => {
+  const schema = { type: "object", properties: { a: { type: "string" } } };
+  for (const type of ["json_object", "json_schema"]) {
+    const { format } = read({ response_format: { type, schema, name: "one" } });
+    t.match(format, { kind: "schema", name: "one" }, type);
+    t.strictSame(JSON.parse(JSON.stringify(format?.schema)), schema, type);
+    t.same(uses({ response_format: { type, schema } }), ["json_schema response_format"], type);
+  }
+  t.match(read({ response_format: { type: "json_schema", json_schema: { name: "a", schema }, schema: { x: 1 } } }), {
+    format: { name: "a" },
+  });
+  t.match(read({ response_format: { type: "text", schema } }).format, { kind: "text" });
 });
 
 t.test("web_search_options are the tool", async (t) => {
