@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import t, { type Test } from "tap";
+import { chunk } from "./support/chunk.ts";
 import { asking, KEY, type Running, startGateway } from "./support/gateway.ts";
 import { journalAt } from "./support/journal-at.ts";
 import { until } from "./support/until.ts";
@@ -25,7 +26,6 @@ const BEHIND = WITNESS.replaceAll("Witness", "Behind")
 const EVENTS = ['{"id":"c","choices":[{"index":0,"delta":{"content":"Hi"}}]}', "[DONE]"].map(
   (data) => `data: ${data}\n\n`,
 );
-const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
 const SSE = CHUNKED.replace("\r\n", "\r\ncontent-type: text/event-stream\r\n");
 
 type Provider = (socket: Parameters<Parameters<typeof rawUpstream>[0]>[0], request: RawRequest) => unknown;

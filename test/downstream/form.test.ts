@@ -2,6 +2,7 @@ import { readdirSync, readlinkSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { Spool } from "../../src/downstream/spool.ts";
+import { chunk } from "../support/chunk.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
@@ -66,7 +67,6 @@ t.test(
 
 t.test("a form of unknown length is streamed in chunks", async (t) => {
   const { running, seen } = await painting(t);
-  const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
   const client = form(t, running, "transfer-encoding: chunked");
   client.socket.write(chunk(MODEL));
   client.socket.write(chunk(PROMPT));

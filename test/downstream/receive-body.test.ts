@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import { setTimeout } from "node:timers/promises";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
+import { chunk } from "../support/chunk.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream, rawUpstream } from "../support/upstream.ts";
@@ -251,7 +252,7 @@ t.test("what forms of a key keep in files until their model is known has a bound
   const whole = hold(t, running, SPOOLED);
   const end = '\r\n--b\r\ncontent-disposition: form-data; name="model"\r\n\r\necho\r\n--b--\r\n';
   await until(() => spools.size > 0);
-  whole.socket.write(`${end.length.toString(16)}\r\n${end}\r\n0\r\n\r\n`);
+  whole.socket.write(`${chunk(end)}0\r\n\r\n`);
   await until(() => whole.text !== "" && spools.size === 0, "an answer, and its room");
 });
 

@@ -1,6 +1,7 @@
 import { request } from "node:http";
 import type { Socket } from "node:net";
 import t, { type Test } from "tap";
+import { chunk } from "../support/chunk.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { afterHearing } from "../support/patience.ts";
 import { until } from "../support/until.ts";
@@ -76,7 +77,6 @@ async function behind(t: Test, script: (socket: Socket) => unknown, more = ""): 
 }
 
 const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 
 for (const [protocol, { path, frames, broken }] of Object.entries(STREAMS)) {
   t.test(`${protocol}: a complete stream ends as the provider ended it`, async (t) => {

@@ -1,7 +1,9 @@
 /** Errors that Gemini reports in a stream, in each of its forms and however the stream ends, as clients of all protocols get them. */
+
 import { request } from "node:http";
 import type { Socket } from "node:net";
 import t from "tap";
+import { chunk } from "../support/chunk.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { afterHearing } from "../support/patience.ts";
 import { until } from "../support/until.ts";
@@ -71,8 +73,6 @@ function ask({ port }: Running, path: string, body: object): Promise<Got> {
     outgoing.on("error", reject).end(JSON.stringify(body));
   });
 }
-
-const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 
 /** A gateway before a provider that sends what the test says, and what a client gets of it. */
 async function behind(t: { teardown(act: () => unknown): unknown }) {

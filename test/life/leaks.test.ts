@@ -2,6 +2,7 @@ import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
+import { chunk } from "../support/chunk.ts";
 import { openConnections } from "../support/descriptors.ts";
 import { asking, KEY } from "../support/gateway.ts";
 import { startProcess } from "../support/process.ts";
@@ -55,7 +56,6 @@ interface Holdings {
 
 const SSE = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 const JSON_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
-const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 const event = (delta: object, reason: string | null) =>
   `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`;
 const STREAM = [event({ content: "Hi" }, null), event({}, "stop"), "data: [DONE]\n\n"].map(chunk);

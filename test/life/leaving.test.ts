@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { chunk } from "../support/chunk.ts";
 import { deafPort } from "../support/deaf-port.ts";
 import { settledDescriptors } from "../support/descriptors.ts";
 import { listen } from "../support/listen.ts";
@@ -24,7 +25,6 @@ const STALLED = 40;
 const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 const event = (text: string) =>
   `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"${text}"},"finish_reason":null}]}\n\n`;
-const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 
 interface Place {
   /** The key, model and provider of the state. */

@@ -2,6 +2,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { type IncomingMessage, request } from "node:http";
 import type { Socket } from "node:net";
 import t, { type Test } from "tap";
+import { chunk } from "../support/chunk.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { sendByHttp2 } from "../support/http2-talk.ts";
 import { BARE, KEPT, startNginx } from "../support/nginx.ts";
@@ -11,7 +12,6 @@ import { httpUpstream, type RawRequest, rawUpstream } from "../support/upstream.
 
 const CONFIGURATIONS = { "a bare proxy_pass": BARE, "kept connections": KEPT };
 const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 
 interface Behind {
   running: Running;

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import t, { type Test } from "tap";
+import { chunk } from "../support/chunk.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { post, send } from "../support/raw.ts";
@@ -364,7 +365,7 @@ t.test(
     // The end of the body never comes.
     const { upstream, running } = await raw(t, (socket) =>
       socket.write(
-        `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${text.length.toString(16)}\r\n${text}\r\n`,
+        `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${chunk(text)}`,
       ),
     );
     const leaveAfter = async (awaited: string) => {

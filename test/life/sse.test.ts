@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import t from "tap";
+import { byteChunk } from "../support/chunk.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { each, vectors } from "../support/raw.ts";
@@ -13,8 +14,6 @@ interface Vector {
 const all = vectors<Vector[]>("sse-vectors.json");
 
 const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-const chunk = (bytes: Buffer): Buffer =>
-  Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]);
 
 /** Streams that end as this protocol's streams must; all others are cut with an error. */
 const TERMINATED = ["done", "done-nospace"];
@@ -54,7 +53,7 @@ for (const way of WAYS) {
         const { bytes } = given[vector] as (typeof given)[number];
         socket.write(HEAD);
         for (const [i, from] of [0, ...cuts].entries())
-          socket.write(chunk(bytes.subarray(from, cuts[i] ?? bytes.length)));
+          socket.write(byteChunk(bytes.subarray(from, cuts[i] ?? bytes.length)));
         socket.write("0\r\n\r\n");
       });
       t.teardown(() => upstream.close());

@@ -1,6 +1,8 @@
 /** A provider that answers in every wrong way over kept connections: what reaches a client is its own answer, or an error. */
+
 import { gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
+import { chunk } from "../support/chunk.ts";
 import { dice } from "../support/dice.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
@@ -16,8 +18,7 @@ const choice = (tag: string, member: string, end: string) =>
   `{"id":"c","object":"chat.completion","created":1,"model":"x","choices":[{"index":0,"${member}":{"role":"assistant","content":"${tag}"},"finish_reason":${end}}]}`;
 const json = (tag: string) => choice(tag, "message", '"stop"');
 const sized = (body: string, head = OK) => `${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
-const chunked = (...pieces: string[]) =>
-  `transfer-encoding: chunked\r\n\r\n${pieces.map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`).join("")}0\r\n\r\n`;
+const chunked = (...pieces: string[]) => `transfer-encoding: chunked\r\n\r\n${pieces.map(chunk).join("")}0\r\n\r\n`;
 const frames = (tag: string) => [
   `data: ${choice(tag, "delta", "null")}\n\n`,
   `data: ${choice(tag, "delta", '"stop"')}\n\n`,
@@ -83,7 +84,7 @@ const ACTS: Record<string, Act> = {
   "a reset": (socket) => socket.resetAndDestroy(),
   "a stream that is cut": (socket, tag) => {
     socket.write(`${SSE}transfer-encoding: chunked\r\n\r\n`);
-    for (const frame of frames(tag).slice(0, 2)) socket.write(`${frame.length.toString(16)}\r\n${frame}\r\n`);
+    for (const frame of frames(tag).slice(0, 2)) socket.write(chunk(frame));
     setTimeout(() => socket.resetAndDestroy(), 3);
   },
   "trailers that frame": (socket, tag) =>

@@ -1,6 +1,7 @@
 import { createServer } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
+import { byteChunk } from "./chunk.ts";
 import { listen } from "./listen.ts";
 
 /**
@@ -15,7 +16,7 @@ export async function breaking(t: Test, pieces: readonly (string | Buffer)[], be
       for (const piece of pieces) {
         if (between > 0) await after(between);
         const bytes = Buffer.from(piece);
-        socket.write(Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]));
+        socket.write(byteChunk(bytes));
       }
       socket.destroySoon();
     });

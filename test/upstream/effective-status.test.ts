@@ -1,9 +1,9 @@
 import t, { type Test } from "tap";
 import type { Attempt } from "../../src/core/attempt.ts";
 import { effectiveStatus } from "../../src/upstream/effective-status.ts";
+import { chunk } from "../support/chunk.ts";
 import { CHUNKED, client, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
 
-const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 const head = (status: number) => CHUNKED.replace("200", String(status));
 const attempt = {
   credential: {},

@@ -1,10 +1,9 @@
 import t, { type Test } from "tap";
 import { detectNonAnswer } from "../../src/upstream/non-answer.ts";
 import type { BodyInspector, UpstreamResponse } from "../../src/upstream/response.ts";
+import { chunk } from "../support/chunk.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { CHUNKED, client, httpUpstream, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
-
-const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 
 /** What stands in an answer's place, and all of it read afterwards. */
 async function look(t: Test, script: Script, array = false, limit = 2000) {

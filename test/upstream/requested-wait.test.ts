@@ -2,10 +2,10 @@ import t, { type Test } from "tap";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { requestedWait } from "../../src/upstream/requested-wait.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { chunk } from "../support/chunk.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { CHUNKED, client, httpUpstream, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
 
-const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 const protocol = { retryAfter: (body: Buffer) => Number(body) } as unknown as Protocol;
 
 async function look(t: Test, script: Script, lines: readonly string[] = [], asked = protocol) {
