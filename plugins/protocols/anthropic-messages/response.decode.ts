@@ -127,12 +127,13 @@ class BlockDecoder {
     out.push({ type: "citation", block, citation: parseCitation(citation) });
   }
 
-  protected finish(ending: JsonObject): Event {
+  /** Adds the events that end an answer. */
+  protected finish(ending: JsonObject, usage: Usage | undefined, out: Event[]): void {
     const raw = asText(ending["stop_reason"]) ?? "";
     const sequence = asText(ending["stop_sequence"]);
     const message = asText(asObject(ending["stop_details"])?.["explanation"]);
     const reason = finishReasonOf(raw);
-    return {
+    out.push({
       type: "finish",
       choice: 0,
       // Imitations of the protocol may end an answer with a call as `end_turn` (vLLM), or for a reason of their own; agents run calls
@@ -141,7 +142,9 @@ class BlockDecoder {
       raw,
       ...(sequence === undefined ? {} : { stopSequence: sequence }),
       ...(message === undefined ? {} : { message }),
-    };
+    });
+    if (usage) out.push({ type: "usage", usage });
+    out.push({ type: "end" });
   }
 
   private opaque(kind: OpaqueKind, data: string) {
@@ -162,9 +165,7 @@ class MessageDecoder extends BlockDecoder {
       out.push({ type: "close", block });
       if (Steps.endsStep(block)) yield;
     }
-    out.push(this.finish(body));
-    if (usage) out.push({ type: "usage", usage });
-    out.push({ type: "end" });
+    this.finish(body, usage, out);
     return out;
   }
 }
@@ -356,12 +357,9 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   private onMessageStop(out: Event[]): void {
     const { ending, usage } = this;
     this.closeAll(out);
-    if (ending) {
-      // Only now: imitations of the protocol may send the reason before their last block, which may be a call.
-      out.push(this.finish(ending));
-      if (usage) out.push({ type: "usage", usage });
-      out.push({ type: "end" });
-    } else this.fail("The provider's answer ends without a reason.", out);
+    // Only now: imitations of the protocol may send the reason before their last block, which may be a call.
+    if (ending) this.finish(ending, usage, out);
+    else this.fail("The provider's answer ends without a reason.", out);
     this.ended = true;
   }
 }
