@@ -10,6 +10,7 @@ import { WarmUp } from "../warm-up.ts";
 import { shareLessMemory } from "../wire/own-memory.ts";
 import { registerKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary, type ToWorker, type WorkerStart } from "./messages.ts";
+import { registerLedgerFlush } from "./shared-limiter.ts";
 import { WorkerPeers } from "./worker-peers.ts";
 import { registerReloads } from "./worker-reloads.ts";
 
@@ -115,6 +116,7 @@ function handleMessages(gateway: Gateway, peers: WorkerPeers, queued: [ToWorker,
   const { answers } = gateway;
   registerReloads(answers, gateway);
   registerKnownStore(answers, gateway.stores);
+  registerLedgerFlush(answers, gateway.stores.ledger);
   reportCounts(gateway);
   const interrupt = new AbortController();
   let stopping = false;

@@ -30,7 +30,7 @@ import { OrphanWatch } from "../store/orphan-watch.ts";
 import { earlierCounts, spendSince } from "../store/spend.ts";
 import { registerMergedKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary } from "./messages.ts";
-import { registerLimits } from "./shared-limiter.ts";
+import { FLUSH_LEDGER, registerLimits } from "./shared-limiter.ts";
 import { registerWrongKeys } from "./shared-wrong-keys.ts";
 import { WaitingConnections } from "./waiting-connections.ts";
 import { WorkerProcess } from "./worker-process.ts";
@@ -115,7 +115,10 @@ export class Primary {
     );
     const warn = (message: string) => log.warn({}, message);
     const spendingSince: SpendSince = (since) =>
-      this.orphans.readSums(() => this.readLedger((ledger) => spendSince(ledger)(since)));
+      this.orphans.readSums(async () => {
+        await this.flushLedgers();
+        return this.readLedger((ledger) => spendSince(ledger)(since));
+      });
     this.limiter = new MemoryLimiter(spendingSince, new Calendar(config.timezone), warn);
     this.limiter.earlier = earlierCounts(() => this.stores.ledger);
     this.limiter.onBudgetMark = this.marks.add;
@@ -139,6 +142,20 @@ export class Primary {
     const { store, keys } = this.started;
     const warn = (message: string) => this.log.warn({}, message);
     return runWithStores(connectStores(store, keys, warn), ({ ledger }) => query(ledger));
+  }
+
+  /**
+   * Waits until all that workers have settled is in the store, where a sum that begins later would miss it. What one that ends
+   * meanwhile has left is read like the journals of dead processes. Rejects while rows wait for a store that is down.
+   */
+  private async flushLedgers(): Promise<void> {
+    const serving = [...this.workers].filter((worker) => worker.serving);
+    const flushes = serving.map((worker) =>
+      worker.ask(FLUSH_LEDGER, null, ASK_TIMEOUT).catch((thrown: unknown) => {
+        if (worker.serving) throw thrown;
+      }),
+    );
+    await Promise.all(flushes);
   }
 
   /** @throws the system's error for the address, or Error where a worker does not start */

@@ -1,6 +1,7 @@
 import { storeUnavailable } from "../core/errors.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import { type Peers, type QuestionHandlers, question } from "../core/peers.ts";
+import type { Ledger } from "../store/ledger.ts";
 import {
   type Charge,
   Limiter,
@@ -12,11 +13,14 @@ import {
   type UnreservedCharge,
 } from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
+import { ledgerFlusher } from "../store/spend.ts";
 
 const RESERVE = question<{ reservation: Reservation; owner: string }, ReserveResult>("limits reserve");
 const SETTLE = question<{ id: string; used: Charge; unused?: string; unreserved?: Unreserved }, true>("limits settle");
 const SETTLE_UNRESERVED = question<readonly UnreservedCharge[], true>("limits settle unreserved");
 const STATUSES = question<readonly LimitLevel[], LimitStatus[]>("limits statuses");
+/** Asked of each worker. */
+export const FLUSH_LEDGER = question<null, true>("limits flush ledger");
 
 /** Charges without a reservation that are sent together at most. */
 const MAX_UNSENT = 500;
@@ -86,6 +90,15 @@ export function registerLimits(answers: QuestionHandlers, limiter: MemoryLimiter
     return true;
   });
   answers.set(STATUSES, (levels) => limiter.statuses(levels));
+}
+
+/** Makes a worker store the rows of what it has settled, before its primary reads there what was spent. */
+export function registerLedgerFlush(answers: QuestionHandlers, ledger: Pick<Ledger, "flush">): void {
+  const flush = ledgerFlusher(ledger);
+  answers.set(FLUSH_LEDGER, async () => {
+    await flush();
+    return true;
+  });
 }
 
 function throwUnavailable(cause: unknown): never {

@@ -1,5 +1,7 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { connect } from "node:net";
+import { join } from "node:path";
 import t from "tap";
 import { asking, KEY } from "../support/gateway.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
@@ -16,6 +18,37 @@ t.test("workers share one budget, and one that dies leaves no reservation", asyn
   t.match(await page(gateway), [
     { concurrency: { remaining: 900 }, budgets: [{ spent: 0.2, reserved: 0 }] },
     { budgets: [{ spent: 0.2, reserved: 0 }] },
+  ]);
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("a budget added by a reload includes what workers have spent a moment before", async (t) => {
+  const upstream = await provider(t);
+  const settings = yaml(upstream.origin, "$900", "workers: 2\nlinger: off");
+  const gateway = await startProcess(
+    t,
+    settings.replace(/^limits:.*$/m, "limits: { models: { m: { concurrency: 900 } } }"),
+  );
+  let going = true;
+  const traffic = Array.from({ length: 3 }, async () => {
+    let count = 0;
+    for (; going; count++) t.equal(await ask(gateway.url), 200);
+    return count;
+  });
+  await until(() => upstream.seen.length > 20, "requests without a budget");
+  const file = join(gateway.folder, "gateway.yaml");
+  writeFileSync(file, readFileSync(file, "utf8").replace(/^limits:.*$/m, "limits: { all: { budget: $900/month } }"));
+  t.equal((await fetch(`${gateway.admin}/api/reload`, { method: "POST" })).status, 200);
+  const soFar = upstream.seen.length;
+  await until(() => upstream.seen.length > soFar + 20, "requests with it");
+  going = false;
+  const counts = await Promise.all(traffic);
+  const { limits } = (await (await fetch(`${gateway.admin}/api/budgets`)).json()) as {
+    limits: { kind: string; budgets: { spent: number; reserved: number }[] }[];
+  };
+  const cent = 10_000_000;
+  t.match(limits.find(({ kind }) => kind === "all")?.budgets, [
+    { spent: cent * counts.reduce((sum, count) => sum + count, 0), reserved: 0 },
   ]);
   t.equal(await gateway.end(), 0);
 });
