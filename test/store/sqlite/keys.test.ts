@@ -313,3 +313,10 @@ t.test("several views of one store in a process agree at once", async (t) => {
   await keys.revoke("shared");
   t.ok(other.find(key)?.revoked);
 });
+
+t.test("a revoked key gets no new secret", async (t) => {
+  const { keys } = open(t);
+  const { record } = await keys.create({ name: "one" });
+  await keys.revoke(record.id);
+  t.equal(await keys.rotate(record.id, 0), undefined);
+});
