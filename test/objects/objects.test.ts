@@ -727,3 +727,13 @@ t.test(
     t.same(unhandled, []);
   },
 );
+
+t.test("an object may be named only at the provider that stores it: elsewhere its id may be another key's", (t) => {
+  const find = () => [{ id: "file-1", provider: "up", key: "one" }];
+  const objects = new ObjectAccess({ findSoon: find } as unknown as Owners, "key", [], {} as IssuedIds, []);
+  const ask = (provider: string) =>
+    objects.admitAtProvider(provider, [{ id: "file-1", param: "a" }], { id: "one" } as Caller);
+  ask("up");
+  t.throws(() => ask("elsewhere"), { code: "object_not_found", param: "a" });
+  t.end();
+});
