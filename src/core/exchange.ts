@@ -1,7 +1,7 @@
 import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
-import { type Edit, setMember } from "../wire/splice.ts";
+import type { Edit } from "../wire/splice.ts";
 import { readTraceContext, type TraceContext } from "../wire/trace-context.ts";
 import type { Answer, Answerer } from "./answer.ts";
 import { splitIntoFrames } from "./answer-frames.ts";
@@ -15,7 +15,7 @@ import { GatewayError } from "./errors.ts";
 import type { Form } from "./form.ts";
 import type { Head } from "./head.ts";
 import { checkTargets, type Model, type Target } from "./marketplace.ts";
-import { checkModel, isSameModel, readModel } from "./model-name.ts";
+import { checkModel, isSameModel, modelEdits, readModel } from "./model-name.ts";
 import { addressLimitKey } from "./networks.ts";
 import type { Operation, Protocol, TextKind } from "./protocol.ts";
 import { ResponseTextReplacer } from "./response-text-replacer.ts";
@@ -274,8 +274,7 @@ export class Exchange {
     this.body = body;
     if (this.operation.storedResponseId !== undefined) return;
     body.check(this.protocol.longMembers);
-    if (this.deployment !== undefined && body.scan?.kind === "object")
-      this.body = body.edited([setMember(body.scan, "model", JSON.stringify(this.deployment))]);
+    if (this.deployment !== undefined) this.body = body.edited(modelEdits(body, this.deployment));
     this.requestedModel = this.pathModel === undefined ? readModel(this.body) : checkModel(this.pathModel);
   }
 

@@ -1,4 +1,5 @@
 import { describeKind } from "../wire/members.ts";
+import { type Edit, setMember } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
 
@@ -36,6 +37,14 @@ export function checkModel(model: string): string {
   // A name that JSON would escape is checked each time.
   if (VALID_NAMES.size < MAX_CACHED && !/["\\]/.test(model)) VALID_NAMES.add(model);
   return model;
+}
+
+/** Returns the edits with which an object, or a form, names a model; none where it already does. */
+export function modelEdits(body: Body, model: string): Edit[] {
+  const { modelField, scan } = body;
+  if (modelField) return [{ ...modelField, bytes: Buffer.from(model) }];
+  const json = JSON.stringify(model);
+  return scan?.kind !== "object" || modelBytes(body)?.toString() === json ? [] : [setMember(scan, "model", json)];
 }
 
 /** Reports whether two bodies write their model with the same bytes. */

@@ -51,8 +51,8 @@ const SERVE_OPERATION: Operation = {
 /** The operation of a passthrough path. */
 const PASS_OPERATION: Operation = { ...SERVE_OPERATION, name: "pass", body: "none", generates: true };
 
-/** A path of such a client, also below a version that its base address has. */
-const DEPLOYED_PATH = /^(?:\/v\d[^/]*)?(?<folder>\/[\w-]+)(?:\/deployments\/(?<name>[^/]+))?(?<rest>\/.+)$/;
+/** The path of a client of a cloud's deployments, also below a version that its base address has. */
+const DEPLOYED_PATH = /^(?<folder>(?:\/v\d[^/]*)?\/[\w-]+)(?:\/deployments\/(?<name>[^/]+))?(?<rest>\/.+)$/;
 
 /** Finds the mount of a request, tolerating the usual mistakes in a base URL; never redirects. */
 export class Paths {
@@ -198,7 +198,8 @@ export class Paths {
     if (folder === undefined || this.isOwnFolder(folder)) return undefined;
     for (const segment of this.versionSegments) {
       const found = this.lookUp(method, `/${segment}${rest}`, query, headers);
-      if (found) return name === undefined ? found : { ...found, deployment: unescapePath(name) };
+      if (found && found.pathModel === undefined)
+        return name === undefined ? found : { ...found, deployment: unescapePath(name) };
     }
     return undefined;
   }

@@ -1,6 +1,6 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
-import { checkModel, isSameModel, readModel } from "../../src/core/model-name.ts";
+import { checkModel, isSameModel, modelEdits, readModel } from "../../src/core/model-name.ts";
 import { scan } from "../../src/wire/json.ts";
 
 const bodyOf = (text: string): Body => new Body([Buffer.from(text)], scan(Buffer.from(text)));
@@ -21,6 +21,11 @@ t.test("a model's name is compared exactly", async (t) => {
     t.equal(readModel(model(JSON.stringify(name))), name);
   t.equal(readModel(model('"\\u0066ast"')), "fast");
   t.equal(readModel(bodyOf('{"Model":"dear","model":"cheap"}')), "cheap");
+});
+
+t.test("a body that names the model already stays as it is", async (t) => {
+  for (const json of ['"7"', "7", "null"]) t.equal(modelEdits(model(json), "7").length, json === '"7"' ? 0 : 1, json);
+  t.strictSame(modelEdits(bodyOf("[]"), "7"), []);
 });
 
 t.test("refuses an invalid model, and explains how to correct it", async (t) => {

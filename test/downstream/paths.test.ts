@@ -97,7 +97,9 @@ t.test("a client of a cloud's deployments, whose query has api-version, names it
   t.strictSame([cloud("/vendor/talk").path, cloud("/vendor/talk").deployment], ["/v1/talk", undefined]);
   t.equal(cloud("/vendor/models", undefined, "GET").chain, serving);
   t.throws(() => cloud("/vendor/deployments/%/talk"), { code: "bad_target" });
-  t.throws(() => cloud("/acme/deployments/m/talk"), { code: "path_not_found" }, "a folder of the operator's own");
+  for (const own of ["/acme", "/v1/long"])
+    t.throws(() => cloud(`${own}/deployments/m/talk`), { code: "path_not_found" }, "a folder of the operator's own");
+  t.throws(() => cloud("/vendor/deployments/x/models/m:go"), { code: "path_not_found" }, "two models in one path");
   t.throws(() => cloud("/vendor/deployments/m/other"), { code: "path_not_found" });
 });
 

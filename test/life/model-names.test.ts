@@ -87,7 +87,7 @@ t.test(
     t.teardown(() => upstream.close());
     const { url } = await startGateway(
       t,
-      `providers: { up: { url: "${upstream.origin.origin}/v1", credential: provider-secret, speaks: [openai-chat] } }
+      `providers: { up: { url: "${upstream.origin.origin}/v1", credential: provider-secret, speaks: [openai-chat, openai-images] } }
 models: { any: { targets: [up:vendor] } }
 `,
     );
@@ -102,6 +102,15 @@ models: { any: { targets: [up:vendor] } }
       t.match(await ask("any", body), { status: 200 });
       t.strictSame(JSON.parse(String(upstream.seen.at(-1)?.body)), { ...body, model: "vendor" });
     }
+    const form = new FormData();
+    for (const [name, value] of [
+      ["prompt", "A cat"],
+      ["model", "gpt-image-1"],
+    ] as const)
+      form.append(name, value);
+    const edits = `${url}/openai/deployments/any/images/edits?api-version=2025-04-01-preview`;
+    t.equal((await fetch(edits, { method: "POST", headers: { "api-key": KEY }, body: form })).status, 200);
+    t.match(String(upstream.seen.at(-1)?.body), /name="prompt"\r\n\r\nA cat\r\n.*name="model"\r\n\r\nvendor\r\n/s);
     t.match(await ask("a%22%7D", { messages }), { status: 404, text: /No model/ });
     t.match(await ask("a%07", { messages }), { status: 400, text: /control character/ });
     t.match(await ask("any", []), { status: 400 });
