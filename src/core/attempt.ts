@@ -82,8 +82,6 @@ export class Attempt {
   withoutState = false;
   /** True where this provider refuses to summarise the reasoning: a translated request does not ask for it. Set by the engine. */
   withoutSummary = false;
-  /** How often this target has refused a part of the request, which is left out since: it is another request then. Set by the engine. */
-  refusals = 0;
   /** The provider's error where the response passes unchanged, without secrets; for log and ledger only, never for decisions. */
   refusal: Pick<GatewayError, "code" | "message"> | undefined;
 

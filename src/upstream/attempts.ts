@@ -29,7 +29,7 @@ import { ErrorBody } from "./error-body.ts";
 import { errorInFrame, peekFirstFrame } from "./first-frame.ts";
 import { isUnreadable, redactFrame } from "./frame-errors.ts";
 import { callerIdOf, type Health, noTargetError } from "./health.ts";
-import { scopeIdempotency } from "./idempotency.ts";
+import { countRefusals, scopeIdempotency } from "./idempotency.ts";
 import { detectNonAnswer } from "./non-answer.ts";
 import { preventRendering } from "./prevent-rendering.ts";
 import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
@@ -353,10 +353,7 @@ export class Upstreams {
     const headers = exchange.headers.filter(this.requestAllowList(protocol, target.provider).allows);
     dropInvalidTrace(headers);
     if (protocol.respondsWithJson && !READABLE_FORM.test(headers.get("accept") ?? "*")) headers.delete("accept");
-    const earlier = exchange.attempts.filter((each) => each.target === target);
-    const withoutState = earlier.some(({ refusedState }) => refusedState);
-    const refusals = earlier.filter(({ refusedState, refusedSummary }) => refusedState || refusedSummary).length;
-    scopeIdempotency(headers, exchange, target, refusals);
+    scopeIdempotency(headers, exchange, target);
     addMissing(headers, protocol.defaultHeaders);
     const attempt = new Attempt({
       target,
@@ -369,9 +366,8 @@ export class Upstreams {
     });
     const { conversation, objectCredential } = exchange;
     attempt.credential = this.health.credential(target, conversation, attempt.caller, objectCredential);
-    attempt.withoutState = withoutState;
+    attempt.withoutState = exchange.attempts.some((earlier) => earlier.refusedState && earlier.target === target);
     attempt.withoutSummary = this.withoutSummary.has(target.provider);
-    attempt.refusals = refusals;
     return attempt;
   }
 
@@ -498,11 +494,11 @@ function outgoingRequest(
   const { provider } = target;
   const { form } = exchange;
   const { idempotency } = provider;
-  if (idempotency !== undefined && !headers.has(idempotency))
-    headers.append(
-      idempotency,
-      `${exchange.id}-${exchange.targets.indexOf(target)}${attempt.refusals > 0 ? `-${attempt.refusals + 1}` : ""}`,
-    );
+  if (idempotency !== undefined && !headers.has(idempotency)) {
+    const refusals = countRefusals(exchange, target);
+    const key = `${exchange.id}-${exchange.targets.indexOf(target)}`;
+    headers.append(idempotency, refusals > 0 ? `${key}-${refusals + 1}` : key);
+  }
   return {
     origin: provider.url,
     method: attempt.method,

@@ -10,19 +10,24 @@ const DEFAULT_HEADER = "idempotency-key";
  * Scopes a client's idempotency key to its gateway key and to the target. To a provider all gateway keys are one account: without
  * this, a client could get another client's response by choosing the same key, and a fallback target could return the response to
  * another request.
- * @param refusals how often the target has refused a part of the request, without which it gets it once more: that is another one
  */
 export function scopeIdempotency(
   headers: HeaderList,
-  { caller, network }: Pick<Exchange, "caller" | "network">,
-  { provider, model }: Target,
-  refusals = 0,
+  exchange: Pick<Exchange, "caller" | "network" | "attempts">,
+  target: Target,
 ): void {
+  const { caller, network } = exchange;
+  const { provider, model } = target;
   for (const name of new Set([DEFAULT_HEADER, provider.idempotency ?? DEFAULT_HEADER])) {
     const value = headers.get(name);
     if (value === undefined) continue;
+    const refusals = countRefusals(exchange, target);
     const owner = caller ? ["key", caller.id] : ["address", network];
     const parts = [...owner, provider.name, model, value, ...(refusals > 0 ? [`without ${refusals}`] : [])];
     headers.set(name, hash("sha256", JSON.stringify(parts), "base64url"));
   }
 }
+
+/** Counts how often a target has refused a part of the request, without which it gets it once more: that is another request. */
+export const countRefusals = ({ attempts }: Pick<Exchange, "attempts">, target: Target): number =>
+  attempts.filter((each) => each.target === target && (each.refusedState || each.refusedSummary)).length;
