@@ -8,6 +8,7 @@ import {
   imageType,
   type JsonObject,
   type Media,
+  maySearch,
   mergeTurns,
   type Opaque,
   objectParameters,
@@ -29,7 +30,6 @@ import {
   type ClientTool,
   fitGeminiToolName,
   isClientTool,
-  isSearchRefused,
   isToolSent,
   toolConfig,
   withChosenSearch,
@@ -467,7 +467,7 @@ function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
   }
   if (tool.kind !== "web_search") return undefined;
   if (!isToolSent(tool, scope)) {
-    if (isSearchRefused(scope))
+    if (maySearch(conversation, tool))
       context.drop(tool.at, "the model does not search the web while it has functions to call, or answers in JSON");
     else if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the allowed tools");
     return undefined;

@@ -82,7 +82,7 @@ export function withChosenSearch(conversation: Conversation, context: EncodeCont
  * @throws GatewayError where one may be called
  */
 export function withPossibleFormat(conversation: Conversation, context: EncodeContext): Conversation {
-  const { tools, toolChoice, ...others } = conversation;
+  const { tools, toolChoice } = conversation;
   if (conversation.task !== "generate" || !asksForJson(conversation)) return conversation;
   if (!isBeforeGemini3(context) || !tools.some(isClientTool)) return conversation;
   if (toolChoice?.mode !== "none")
@@ -92,7 +92,7 @@ export function withPossibleFormat(conversation: Conversation, context: EncodeCo
       "Leave out the functions, make the answer a function of its own, or choose Gemini 3 or later.",
     );
   context.change(pathOfUse(conversation, "tool_choice"), "no functions are sent: the model refuses them beside JSON");
-  return { ...others, tools: tools.filter((tool) => !isClientTool(tool)) };
+  return { ...conversation, tools: tools.filter((tool) => !isClientTool(tool)) };
 }
 
 /** Reports whether a tool is sent. The choice covers functions only, so web search is left out where it may not be used. */
@@ -105,7 +105,7 @@ const asksForJson = ({ format }: Conversation): boolean => format !== undefined 
  * Reports whether the model refuses web search beside the functions ("Tool use with function calling is unsupported"), or beside JSON
  * ("Tool use with a response mime type: 'application/json' is unsupported"). [D]
  */
-export const isSearchRefused = ({ conversation, context }: ChoiceScope): boolean =>
+const isSearchRefused = ({ conversation, context }: ChoiceScope): boolean =>
   isBeforeGemini3(context) && (conversation.tools.some(isClientTool) || asksForJson(conversation));
 
 function writeChoice(scope: ChoiceScope): JsonObject | undefined {

@@ -686,6 +686,11 @@ t.test("models before Gemini 3, which refuse a search beside functions, get the 
   const none = written({ tools: [tool("f"), search], toolChoice: { mode: "none" } }, { thinking: "budget" });
   t.same(none.body.toolConfig, { functionCallingConfig: { mode: "NONE" } });
   t.equal(none.body.tools?.length, 1);
+  for (const tools of [[search], [tool("f"), search]])
+    for (const format of [{ kind: "text" }, { kind: "json" }] as const) {
+      const { dropped } = written({ tools, format, toolChoice: { mode: "none" } }, {}, "gemini-2.5-pro");
+      t.same(dropped, [], "a search that the choice excludes is not lost");
+    }
 });
 
 t.test("another vendor's tool is refused", async (t) => {
