@@ -49,11 +49,19 @@ function sumByScope(sums: readonly LedgerSum[]): Map<string, number> {
 }
 
 function flushAll(ledger: Pick<Ledger, "recovered" | "flush">, timeout: number): () => Promise<void> {
-  let timedOut = false;
+  const flush = requestFlusher(ledger, timeout);
   return async () => {
     await ledger.recovered();
+    await flush();
+  };
+}
+
+/** Like `ledgerFlusher`, where requests wait: after one has waited in vain the next ones wait for less time, until the store is back. */
+export function requestFlusher(ledger: Pick<Ledger, "flush">, timeout = FLUSH_TIMEOUT): () => Promise<void> {
+  let timedOut = false;
+  return async () => {
     try {
-      await withTimeout(timedOut ? timeout * RETRY_SHARE : timeout, ledger.flush(), "the ledger (store: ledger)");
+      await ledgerFlusher(ledger, timedOut ? timeout * RETRY_SHARE : timeout)();
       timedOut = false;
     } catch (thrown) {
       timedOut = true;

@@ -13,7 +13,7 @@ import {
   type UnreservedCharge,
 } from "../store/limiter.ts";
 import type { MemoryLimiter } from "../store/memory-limiter.ts";
-import { ledgerFlusher } from "../store/spend.ts";
+import { requestFlusher } from "../store/spend.ts";
 
 const RESERVE = question<{ reservation: Reservation; owner: string }, ReserveResult>("limits reserve");
 const SETTLE = question<{ id: string; used: Charge; unused?: string; unreserved?: Unreserved }, true>("limits settle");
@@ -93,8 +93,8 @@ export function registerLimits(answers: QuestionHandlers, limiter: MemoryLimiter
 }
 
 /** Makes a worker store the rows of what it has settled, before its primary reads there what was spent. */
-export function registerLedgerFlush(answers: QuestionHandlers, ledger: Pick<Ledger, "flush">): void {
-  const flush = ledgerFlusher(ledger);
+export function registerLedgerFlush(answers: QuestionHandlers, ledger: Pick<Ledger, "flush">, timeout?: number): void {
+  const flush = requestFlusher(ledger, timeout);
   answers.set(FLUSH_LEDGER, async () => {
     await flush();
     return true;

@@ -3,7 +3,7 @@ import { Calendar } from "../../src/core/calendar.ts";
 import type { LimitLevel } from "../../src/core/limits.ts";
 import { Peers, QuestionHandlers } from "../../src/core/peers.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
-import { registerLimits, SharedLimiter } from "../../src/workers/shared-limiter.ts";
+import { FLUSH_LEDGER, registerLedgerFlush, registerLimits, SharedLimiter } from "../../src/workers/shared-limiter.ts";
 
 const LEVELS: LimitLevel[] = [
   {
@@ -87,4 +87,12 @@ t.test("where none responds, no request is let in", async (t) => {
   await t.rejects(alone.reserve(asked("a")), refused);
   await t.rejects(alone.statuses(LEVELS), refused);
   alone.settle("a", { tokens: 0, cost: 0 });
+});
+
+t.test("while a worker's rows wait for a store that is down, requests wait for them at length once only", async (t) => {
+  const answers = new QuestionHandlers();
+  registerLedgerFlush(answers, { flush: () => new Promise<never>(() => {}) }, 1000);
+  const flush = () => new Peers(answers).ask(FLUSH_LEDGER, null);
+  await t.rejects(flush(), /not answered in 1 s/);
+  await t.rejects(flush(), /not answered in 100 ms/);
 });
