@@ -11,6 +11,7 @@ import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { containsAnyCase } from "../wire/may-contain.ts";
 import { inOwnMemory } from "../wire/own-memory.ts";
+import { totalLength } from "../wire/pieces.ts";
 import type { SseSplitter } from "../wire/sse.ts";
 import type { ResponseWriter } from "./response-writer.ts";
 
@@ -168,7 +169,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
       const before = rest.length > 0 ? this.passFrames(rest) : [];
       // A stage that has collected the response may return hundreds of thousands of frames: too many for arguments.
       const pieces = [...before, ...this.passEnd(before)];
-      this.writer.setLength(pieces.reduce((sum, { length }) => sum + length, this.exchange.written));
+      this.writer.setLength(this.exchange.written + totalLength(pieces));
       this.write(pieces);
       if (this.exchange.aborted) throw new GatewayError("client_gone");
       // Some clients ignore an error event, and take the text before it for the whole response if that ends regularly.
