@@ -69,7 +69,7 @@ export class Paths {
 
   private readonly removedPaths: ReadonlySet<string>;
 
-  /** @param removedPaths default paths that the operator has removed: no passthrough path serves them */
+  /** @param removedPaths default paths that the operator has removed: no passthrough path, or shorter one, serves them */
   constructor(
     readonly mounts: readonly Mount[],
     private readonly protocols: readonly Protocol[],
@@ -117,7 +117,7 @@ export class Paths {
     const below = this.belowFolder(candidates[0] as string);
     const found = below === undefined ? undefined : this.lookUp(method, below, query, headers);
     if (found) return noted(found, raw);
-    const deployed = query.get("api-version") === null ? undefined : this.findDeployed(method, raw, query, headers);
+    const deployed = this.findDeployed(method, candidates, query, headers);
     if (deployed) return deployed;
     throw this.notFoundError(method, raw, candidates);
   }
@@ -193,8 +193,14 @@ export class Paths {
    * Finds the route of a client of a cloud's deployments, whose query has `api-version`: its paths have a folder in place of the
    * version, and most of them the model's name, which counts before the body's: `/vendor/deployments/NAME/chat/completions`.
    */
-  private findDeployed(method: string, raw: string, query: Query, headers: HeaderList): RouteMatch | undefined {
-    const { folder, name, rest } = DEPLOYED_PATH.exec(this.normalize(raw))?.groups ?? {};
+  private findDeployed(
+    method: string,
+    candidates: readonly string[],
+    query: Query,
+    headers: HeaderList,
+  ): RouteMatch | undefined {
+    if (query.get("api-version") === null || candidates.some((path) => this.removedPaths.has(path))) return undefined;
+    const { folder, name, rest } = DEPLOYED_PATH.exec(candidates[0] as string)?.groups ?? {};
     if (folder === undefined || this.isOwnFolder(folder)) return undefined;
     for (const segment of this.versionSegments) {
       const found = this.lookUp(method, `/${segment}${rest}`, query, headers);

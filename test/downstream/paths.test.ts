@@ -101,6 +101,15 @@ t.test("a client of a cloud's deployments, whose query has api-version, names it
     t.throws(() => cloud(`${own}/deployments/m/talk`), { code: "path_not_found" }, "a folder of the operator's own");
   t.throws(() => cloud("/vendor/deployments/x/models/m:go"), { code: "path_not_found" }, "two models in one path");
   t.throws(() => cloud("/vendor/deployments/m/other"), { code: "path_not_found" });
+  const others = new Paths(mounts, [open, plain], ["/v1/big/talk"]);
+  for (const path of ["/v1/big/talk", "/big/talk"]) {
+    t.equal(cloud(path).path, "/v1/talk");
+    t.throws(
+      () => others.find("POST", path, new Query("api-version=1"), new HeaderList()),
+      { code: "path_not_found" },
+      "a path that the operator has removed",
+    );
+  }
 });
 
 t.test(
