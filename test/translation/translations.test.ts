@@ -1,10 +1,15 @@
 import t from "tap";
+import type { Attempt } from "../../src/core/attempt.ts";
 import { Body } from "../../src/core/body.ts";
+import { GatewayError } from "../../src/core/errors.ts";
 import { Exchange } from "../../src/core/exchange.ts";
-import { Marketplace, type Model, type Provider } from "../../src/core/marketplace.ts";
+import type { Head } from "../../src/core/head.ts";
+import { Marketplace, type Model, type Provider, type Target } from "../../src/core/marketplace.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import { Protocols } from "../../src/core/protocols.ts";
+import type { TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
+import { ExchangeTranslation } from "../../src/translation/exchange-translation.ts";
 import { Translations } from "../../src/translation/translations.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
@@ -16,7 +21,7 @@ const model = (...speaks: string[][]): Model =>
   ({
     id: "m",
     aliases: [],
-    targets: speaks.map((each) => ({ provider: provider(each), model: "theirs", weight: 1 })),
+    targets: speaks.map((each) => ({ provider: provider(each), model: each.join(), weight: 1 })),
   }) as unknown as Model;
 
 function planned(
@@ -50,12 +55,48 @@ t.test("where every target speaks the client's protocol nothing is translated", 
 
 t.test("of requests to their own protocol only those have a translation that may lack state", async (t) => {
   const { request } = tiny.translation;
-  const lost = { mayBeIn: (body: Body) => body.value("say") === "again", repairs: () => [] };
+  const lost = {
+    mayBeIn: (body: Body, { model }: { model: string }) => body.value("say") === "again" && model === "tiny",
+    repairs: () => [],
+  };
   const opaque = { ...request.opaque, lost };
   const protocol: Protocol = { ...tiny, ...{ translation: { ...tiny.translation, request: { ...request, opaque } } } };
   t.equal(planned([["tiny"]], { protocol, text: '{"say":"Hi"}' }).translation, undefined);
   t.ok(planned([["tiny"]], { protocol, text: '{"say":"again"}' }).translation);
+  t.ok(planned([["tiny"], ["tiny", "other"]], { protocol, text: '{"say":"again"}' }).translation, "of one target");
   t.equal(planned([["tiny"]], { protocol, text: '{"say":"again"}', operation: COUNT }).translation, undefined);
+});
+
+t.test(
+  "a request that the planned protocol refuses is sent in the client's own, and no other failure is hidden",
+  async (t) => {
+    const encode = (failure: GatewayError) => {
+      const request = {
+        ...other.translation.request,
+        *encode() {
+          yield;
+          throw failure;
+        },
+      };
+      const protocol = { ...other, translation: { ...other.translation, request } } as unknown as TranslatedProtocol;
+      const target = { provider: provider(["tiny", "other"]), model: "theirs" } as unknown as Target;
+      const { exchange } = planned([["tiny"]], { text: '{"say":"Hi"}' });
+      const translation = new ExchangeTranslation(exchange, new Map([[target, { protocol }]]), envelopes, false);
+      return translation.encode({ target, body: exchange.body } as Attempt);
+    };
+    t.equal(encode(new GatewayError("not_translatable")), false);
+    t.throws(() => encode(new GatewayError("client_gone")), { code: "client_gone" });
+  },
+);
+
+t.test("a whole answer that cannot be translated has the usage that it reports", async (t) => {
+  const { exchange } = planned([["tiny"]], { text: '{"say":"Hi"}' });
+  const translation = new ExchangeTranslation(exchange, new Map(), envelopes, false);
+  const attempt = { target: exchange.targets[0], protocol: other } as unknown as Attempt;
+  const usage = { in: { total: 5 }, out: { total: 2 } };
+  const head = { status: 200, readBody: async () => Buffer.from(JSON.stringify({ usage })) } as unknown as Head;
+  await t.rejects(translation.translateResponse(exchange as never, attempt, head));
+  t.match(exchange.usage, usage);
 });
 
 t.test("targets that cannot be called are left out, and the others are called in their protocol", async (t) => {
