@@ -20,7 +20,8 @@ export function createExchange(
   known: ArrivalFacts,
   keys: readonly string[],
 ): Exchange {
-  if (containsKey(path, keys) || containsKey(deployment ?? "", keys)) throw new GatewayError("misplaced_key");
+  // A notice quotes the path as it was sent.
+  if (containsKey(notice ?? path, keys) || containsKey(deployment ?? "", keys)) throw new GatewayError("misplaced_key");
   const { method = "", headerList: headers } = request;
   const strict = wantsStrict(headers) || strictPath;
   headers.deleteWhere(isForwardingHeader);

@@ -1,5 +1,5 @@
 import t from "tap";
-import { asking, startGateway } from "../support/gateway.ts";
+import { asking, KEY, startGateway } from "../support/gateway.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
 const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
@@ -17,5 +17,14 @@ t.test("a query parameter that occurs twice, or cannot be decoded, is refused", 
     });
     t.equal(refused.status, 400);
     t.match(await refused.json(), { error: { code: "bad_target", message: reason } });
+  }
+});
+
+t.test("a key in a part of the path that is not served is refused too, as notices quote the path", async (t) => {
+  const { url } = await startGateway(t, MODELS);
+  for (const path of [`/${KEY}/v1/chat/completions`, `/a/deployments/${KEY}/chat/completions?api-version=1`]) {
+    const refused = await fetch(url + path, { method: "POST", headers: asking(), body: BODY });
+    t.equal(refused.headers.get("gateway-notice"), null);
+    t.match(await refused.json(), { error: { code: "misplaced_key" } }, path);
   }
 });
