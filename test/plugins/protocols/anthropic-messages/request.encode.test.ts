@@ -435,8 +435,12 @@ t.test("cache marks stay on their blocks, as far as the vendor accepts them", as
   const longer = ["p1", "p2"].map((p) => `${p}.mark: its cache mark lasts an hour, as one behind it`);
   t.same([dropped, changed], [["p0.mark"], ["p3: its cache mark lasts an hour", ...longer]]);
   const unset: Part = { kind: "text", text: "0", at: "p0", cache: {} };
-  const whole = write({ ...conversation([["user", unset, marked(1, "5m")]]), cache: { ttl: "30m" } }).body;
-  t.match(whole, { messages: [{ content: [hour, hour] }], ...hour });
+  const whole = write({
+    ...conversation([["user", unset, marked(1, "5m"), marked(2, "12h")]]),
+    cache: { ttl: "30m" },
+  });
+  t.match(whole.body, { messages: [{ content: [hour, hour, hour] }], ...hour });
+  t.equal(whole.changed.length, 4, "each is declared once");
 });
 
 t.test("a mark within a result is on the result, where it counts", async (t) => {

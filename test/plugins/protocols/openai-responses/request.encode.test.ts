@@ -339,6 +339,11 @@ t.test("a required call turns off thinking at DeepSeek, which refuses both toget
   const toolChoice: ToolChoice = { mode: "required" };
   t.same(effort({ toolChoice, reasoning: {} }, "api.deepseek.com"), ["none", 1]);
   t.same(effort({ toolChoice: { mode: "named", name: "f" } }, "api.deepseek.com"), ["none", 1]);
+  for (const required of [true, false])
+    t.same(
+      effort({ toolChoice: { mode: "allowed", names: ["f"], required } }, "api.deepseek.com"),
+      required ? ["none", 1] : ["high", 0],
+    );
   t.same(effort({ toolChoice, reasoning: { effort: "none" } }, "api.deepseek.com"), ["none", 0]);
   t.same(effort({}, "api.deepseek.com"), ["high", 0]);
   t.same(effort({ toolChoice }, "models.example"), ["high", 0]);
