@@ -170,7 +170,7 @@ function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unkn
   );
   const contents: unknown[] = [];
   const [first] = joinedTurns;
-  if (first?.role === "assistant" && first.parts.some(({ kind }) => kind === "tool_call")) contents.push(EMPTY_CONTENT);
+  if (first?.role === "assistant" && first.parts.some(({ kind }) => kind === "tool_call")) contents.push(BLANK_CONTENT);
   for (const [n, { role, parts }] of joinedTurns.entries()) {
     if (Steps.endsStep(n)) yield;
     contents.push({ role: role === "assistant" ? "model" : "user", parts: writeParts(parts, scope) });
@@ -178,14 +178,17 @@ function* writeContents(turns: readonly Turn[], scope: RequestScope): Steps<unkn
   return contents;
 }
 
-/** What the vendor requires where a request has no content [F], and in front of a call: clients shorten histories up to one. [D] */
-const EMPTY_CONTENT: JsonObject = { role: "user", parts: [{ text: "" }] };
+/**
+ * What the vendor requires in front of a call, up to which clients shorten histories. [D] Vertex refuses empty texts: "it has an empty text
+ * parameter". [D; S: LiteLLM]
+ */
+const BLANK_CONTENT: JsonObject = { role: "user", parts: [{ text: " " }] };
 
-/** Returns the only content of an empty request. @throws GatewayError if it has no user turn */
+/** Returns the only content of an empty request, because the vendor requires one [F]. @throws GatewayError if it has no user turn */
 function emptyContent({ conversation: { turns, turnsAt = "messages" }, context }: RequestScope): JsonObject {
   if (!turns.some(({ role }) => role === "user"))
     context.refuse(turns[0]?.at ?? turnsAt, "a user turn is required besides the system message");
-  return EMPTY_CONTENT;
+  return { role: "user", parts: [{ text: "" }] };
 }
 
 /** Converts a system turn between other turns: the vendor accepts it only as text of the user. */

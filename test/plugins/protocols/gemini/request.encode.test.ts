@@ -71,10 +71,13 @@ t.test("turns alternate, and empty ones are left out", async (t) => {
 });
 
 t.test(
-  "a conversation that begins with a call begins with an empty user turn, without which it is refused",
+  "a conversation that begins with a call begins with a blank user turn, without which it is refused",
   async (t) => {
     const turns = [assistant(text("So:"), call("a", "f")), user(result("a", "ok")), assistant(text("Done."))];
-    t.match(written({ turns }).body.contents.slice(0, 2), [{ role: "user", parts: [{ text: "" }] }, { role: "model" }]);
+    t.match(written({ turns }).body.contents.slice(0, 2), [
+      { role: "user", parts: [{ text: " " }] },
+      { role: "model" },
+    ]);
     t.equal(written({ turns: [user(text("Hi")), ...turns] }).body.contents.length, 4);
     t.match(written({ turns: [assistant(text("Hello")), user(text("Hi"))] }).body.contents, [{ role: "model" }, {}]);
   },
