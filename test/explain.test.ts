@@ -154,7 +154,7 @@ t.test("a translation's losses are listed for each target", async (t) => {
     "/v1/messages",
   );
   t.match(json.targets[0], { target: "own:small", protocol: "openai-chat", dropped: ["top_k"], refused: null });
-  t.match(json.targets[1], { target: "demo:echo", protocol: "anthropic-messages", dropped: [] });
+  t.match(json.targets[1], { target: "demo:echo", protocol: "anthropic-messages", dropped: { length: 0 } });
 });
 
 t.test("reserved budget is released after a dry run", async (t) => {
@@ -169,7 +169,7 @@ t.test("a plugin with an asynchronous result can refuse a dry run as it refuses 
     `chains: { llm: [sse, auth, models, limits, later, rewrite, usage] }\nplugins: { later: { from: ${from} } }\n`,
   );
   const { json } = await explained(CHAT);
-  t.match(json, { refused: { status: 403, code: "denied_later" }, targets: [] });
+  t.match(json, { refused: { status: 403, code: "denied_later" }, targets: { length: 0 } });
   t.match(json.steps.at(-1), { plugin: "later", phase: "route", did: ["refuses it: 403 denied_later"] });
 });
 
@@ -191,7 +191,7 @@ t.test("a plugin that responds itself is named", async (t) => {
     ),
   );
   const { json } = await explained(CHAT);
-  t.match(json, { answered_by: "hello", targets: [], refused: null });
+  t.match(json, { answered_by: "hello", targets: { length: 0 }, refused: null });
 });
 
 t.test("a dry run says where another protocol than the client's serves the request better", async (t) => {

@@ -77,7 +77,7 @@ t.test("reloads run one after the other, and each is reported", async (t) => {
         },
       ],
       ["signal", "reload", { signal: "SIGHUP", problem: /it is broken/ }],
-      ["signal", "reload", { signal: "SIGHUP", generation: 2, changes: [] }],
+      ["signal", "reload", { signal: "SIGHUP", generation: 2, changes: { length: 0 } }],
     ],
     "each is in the audit trail once",
   );

@@ -151,7 +151,7 @@ t.test("vendors with an existing key offer their models, with the suggested ones
         { id: "gpt-5.4-mini", preselected: true },
       ],
     },
-    { vendor: { id: "anthropic" }, listing: { problem: /401/ }, models: [] },
+    { vendor: { id: "anthropic" }, listing: { problem: /401/ }, models: { length: 0 } },
   ]);
   t.equal(offers.length, 2, "none is called without its key");
   const all = new Set(offers.flatMap(({ models }) => models));

@@ -230,7 +230,7 @@ t.test("providers and models are shown with their health", async (t) => {
       credentials: [{ label: "#1", state: "ok" }],
       targets: [{ model: "v", serves: ["m"], state: "open", in_flight: 0 }],
     },
-    { name: "q", off: /NOT_SET_ANYWHERE is not set/, targets: [] },
+    { name: "q", off: /NOT_SET_ANYWHERE is not set/, targets: { length: 0 } },
   ]);
   t.ok(providers[0].targets[0].until > Date.now());
   const { attention } = (await ask("GET", "/api/now")).body;
@@ -263,7 +263,7 @@ t.test("the configuration is shown without its secrets, compared and reloaded", 
   const yaml = `${YAML}keys: { test: { key: test-key-0123456789abcdef }, other: { key: literal-of-the-operator-77 } }\n`;
   const { ask, folder, gateway } = await startAdmin(t, yaml);
   const config = (await ask("GET", "/api/config")).body;
-  t.match(config, { generation: 1, chains: { read: ["auth"] }, restart: [], settings: { drain: "10m" } });
+  t.match(config, { generation: 1, chains: { read: ["auth"] }, restart: { length: 0 }, settings: { drain: "10m" } });
   t.match(config.text, /echo: \{ targets/);
   t.notMatch(JSON.stringify(config), /literal-of-the-operator|test-key-0123/);
   t.ok(
@@ -335,7 +335,7 @@ t.test("running generations are listed with what keeps them running", async (t) 
   await gateway.gateway.reload();
   const { generations } = (await ask("GET", "/api/generations")).body;
   t.match(generations, [
-    { number: 2, serving: true, exchanges: [] },
+    { number: 2, serving: true, exchanges: { length: 0 } },
     {
       number: 1,
       serving: false,

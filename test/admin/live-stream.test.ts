@@ -97,7 +97,11 @@ t.test("a subscriber is notified when a request begins, changes and ends", async
   const { base, url, ask: admin } = await startAdmin(t, YAML + KEYS);
   const { response, next } = await watch(t, base);
   t.match(response.headers.get("content-type"), "text/event-stream");
-  t.match((await next(({ event }) => event === "live")).data, { running: 0, requests: [], gone: [] });
+  t.match((await next(({ event }) => event === "live")).data, {
+    running: 0,
+    requests: { length: 0 },
+    gone: { length: 0 },
+  });
   t.match((await next(({ event }) => event === "now")).data, { running: 0, last_hour: {} });
   const asked = ask(url);
   const begun = await next(({ data }) => data.requests?.length === 1);

@@ -88,7 +88,7 @@ limits: { groups: { acme: { budget: { amount: $0.001, soft: true } } } }
 keys: { test: { key: test-key-0123456789abcdef, group: acme } }
 `;
   const { gateway } = await startAdmin(t, yaml);
-  t.match(await overview(gateway), { spend: { today: 0 }, last_hour: { requests: 0 }, attention: [] });
+  t.match(await overview(gateway), { spend: { today: 0 }, last_hour: { requests: 0 }, attention: { length: 0 } });
   const down = () => Promise.reject(new Error("the store is down"));
   const without = {
     config: gateway.config,

@@ -12,7 +12,11 @@ t.test("a route's path is in OpenAPI's syntax, and each parameter matches one se
 });
 
 t.test("read-only routes are for viewers too, unless declared otherwise", async (t) => {
-  t.match(describeRoute({ method: "GET", path: "/", summary: "…" }), { admin: false, status: 200, responseFields: [] });
+  t.match(describeRoute({ method: "GET", path: "/", summary: "…" }), {
+    admin: false,
+    status: 200,
+    responseFields: { length: 0 },
+  });
   t.match(describeRoute({ method: "GET", path: "/", summary: "…", admin: true }), { admin: true });
 });
 

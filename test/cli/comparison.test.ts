@@ -55,7 +55,7 @@ t.test("versions of a model are summed up on both sides", async (t) => {
     [day("m", 10, 2, 5e8), day("m-2026-02-02", 20, 1, 5e8, { unsettled: 2 })],
     options,
   );
-  t.match(days, [{ model: "m", names: ["m-2026-01-01", "m-2026-02-02"], unsettled: 2, differ: [] }]);
+  t.match(days, [{ model: "m", names: ["m-2026-01-01", "m-2026-02-02"], unsettled: 2, differ: { length: 0 } }]);
 });
 
 t.test("differences from rounding to cents are accepted", async (t) => {

@@ -150,8 +150,8 @@ t.test("--out - prints the file and creates nothing; --json prints what was foun
   const { out } = await init(["--json"]);
   t.match(JSON.parse(out), {
     found: [{ vendor: "openai", variable: "OPENAI_API_KEY", taken: ["gpt-5.6", "gpt-5.4-mini"] }],
-    lost: [],
-    problems: [],
+    lost: { length: 0 },
+    problems: { length: 0 },
     key: /^gw_/,
   });
 });
@@ -160,7 +160,7 @@ t.test("--json prints JSON with --out - too, which has the file's text", async (
   const { init, folder } = await folderOf(t);
   const { code, out } = await init(["--json", "--out", "-"]);
   t.equal(code, 0);
-  t.match(JSON.parse(out), { file: null, text: /^# Made by init/, found: [{ vendor: "openai" }], lost: [] });
+  t.match(JSON.parse(out), { file: null, text: /^# Made by init/, found: [{ vendor: "openai" }], lost: { length: 0 } });
   t.notOk(existsSync(join(folder, "gateway.yaml")));
 });
 

@@ -71,7 +71,7 @@ t.test("a difference exits with 1, and prints day, model and amount", async (t) 
     agrees: false,
     compared: ["cost"],
     providers: ["p"],
-    unmatched: [],
+    unmatched: { length: 0 },
     unread: [{ line: 5 }],
     differences: [
       { day: "2026-11-20", model: "unbilled", names: ["other"], invoice: { cost: 7e9 }, ledger: { cost: 254_000_000 } },

@@ -45,7 +45,7 @@ t.test("reload and diff print the result, and fail with what is wrong", async (t
     text: /^Reloaded: 2 changes, generation 2\.\nAt the next start only/,
   });
   t.equal(gateway.config.drain, 7000);
-  t.match(JSON.parse((await verb(reload.runReload, base, ["--json"])).text), { changes: [], generation: 2 });
+  t.match(JSON.parse((await verb(reload.runReload, base, ["--json"])).text), { changes: { length: 0 }, generation: 2 });
   writeFileSync(file, "models: [");
   for (const act of [diff.runDiff, reload.runReload])
     t.match(await verb(act, base), { code: 1, text: /gateway\.yaml:\d+:\d+/ });
@@ -54,9 +54,9 @@ t.test("reload and diff print the result, and fail with what is wrong", async (t
     await gateway.stores.audit.list(10),
     [
       { who: "admin", address: /127/, action: "reload", detail: { ...detail, problem: /gateway\.yaml:\d+:\d+/ } },
-      { detail: { ...detail, generation: 2, changes: [] } },
+      { detail: { ...detail, generation: 2, changes: { length: 0 } } },
       { detail: { ...detail, generation: 2, changes: [{ path: "workers" }, { path: "drain", after: "7s" }] } },
-      { detail: { ...detail, generation: 1, changes: [] } },
+      { detail: { ...detail, generation: 1, changes: { length: 0 } } },
     ],
     "the audit trail has each, with the user of the verb",
   );

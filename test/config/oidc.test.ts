@@ -28,7 +28,7 @@ t.test("omitted settings have defaults", async (t) => {
   t.match(found, {
     scope: "openid profile email",
     client_secret: "a secret",
-    roles: { claim: "groups", admin: ["ops"], viewer: [] },
+    roles: { claim: "groups", admin: ["ops"], viewer: { length: 0 } },
   });
   const { client_secret: _, ...open } = RIGHT;
   t.equal("client_secret" in (read(open).found ?? {}), false, "a public client");

@@ -20,7 +20,7 @@ t.test(
           "hidden \u{E0041}\u{E0042}",
         ]) {
           const refused = await driven.ask({ protocol, stream, text });
-          t.match(refused, { status: 422, sent: [], error: { code: "prompt_guarded" } }, about);
+          t.match(refused, { status: 422, sent: { length: 0 }, error: { code: "prompt_guarded" } }, about);
           t.match(refused.json().error.message, /user/, about);
           t.notMatch(refused.body.toString(), /previous/, "the text is not repeated");
         }

@@ -106,7 +106,10 @@ t.test("a name of very many parts is no failure; a request with very many addres
   t.match(parts.sent[0]?.texts("user")[0]?.slice(0, 20), /^<address-1>\.b\.b/);
   const text = `${Array.from({ length: 100_000 }, (_, i) => `${i}@b.org`).join(" ")} 0@b.org`;
   t.match(await driven.ask({ protocol: "openai-chat", text }), { status: 200 }, "repeated ones do not count");
-  t.match(await driven.ask({ protocol: "openai-chat", text: `${text} more@b.org` }), { status: 413, sent: [] });
+  t.match(await driven.ask({ protocol: "openai-chat", text: `${text} more@b.org` }), {
+    status: 413,
+    sent: { length: 0 },
+  });
 });
 
 t.test("members that name the user are left out if an address is in them, and forms are refused", async (t) => {
@@ -134,7 +137,11 @@ t.test("members that name the user are left out if an address is in them, and fo
     headers: { "content-type": "multipart/form-data; boundary=b" },
     body: `${part("model", "any")}${part("prompt", `Write ${ADDRESS}`)}--b--\r\n`,
   });
-  t.match(form, { status: 415, sent: [], error: { code: "unsupported_media_type", origin: "redact.request" } });
+  t.match(form, {
+    status: 415,
+    sent: { length: 0 },
+    error: { code: "unsupported_media_type", origin: "redact.request" },
+  });
 });
 
 t.test(

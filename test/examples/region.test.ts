@@ -25,7 +25,7 @@ t.test("a caller's requests go to providers of its region, retries and fallbacks
       const failing = await driven.ask({ protocol, stream }, { status: 503, body: {} });
       t.ok(failing.sent.length > 0 && failing.sent.every(({ url }) => url.startsWith("http://here")), about);
       const refused = await driven.ask({ protocol, stream, model: "far" });
-      t.match(refused, { status: 403, error: { code: "region_without_target" }, sent: [] }, about);
+      t.match(refused, { status: 403, error: { code: "region_without_target" }, sent: { length: 0 } }, about);
     }
 });
 

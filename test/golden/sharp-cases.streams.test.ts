@@ -48,7 +48,7 @@ t.test(
       t.equal(partial(told), '{"path":"/tmp/a","content":"hal', reason);
       t.equal(told.error?.code, stop === undefined ? "upstream_invalid" : undefined, reason);
       const ends = told.values.filter(({ type }) => type === "message_delta" || type === "message_stop");
-      t.match(ends, stop === undefined ? [] : [{ delta: { stop_reason: stop } }, {}], reason);
+      t.match(ends, stop === undefined ? { length: 0 } : [{ delta: { stop_reason: stop } }, {}], reason);
       t.equal(ends.length, stop === undefined ? 0 : 2, reason);
     }
   },

@@ -67,9 +67,9 @@ for (const workers of [1, 2])
     t.match(
       trail.slice(3),
       workers === 1
-        ? []
+        ? { length: 0 }
         : [
-            { who: "signal", action: "reload", detail: { signal: "SIGUSR2", changes: [] } },
+            { who: "signal", action: "reload", detail: { signal: "SIGUSR2", changes: { length: 0 } } },
             { who: "signal", action: "workers.replace", detail: { signal: "SIGUSR2", workers: 2 } },
           ],
     );

@@ -234,7 +234,7 @@ chains: { llm: [sse, auth, models, pack, rewrite, usage] }
     const word = async () => (await ask(running)).headers.get("x-pack");
     t.equal(await word(), "old");
     writeFileSync(join(running.folder, "node_modules/pack/main.js"), pack("new"));
-    t.match(await running.gateway.reload(), { changes: [], restart: ["plugins.pack (package)"] });
+    t.match(await running.gateway.reload(), { changes: { length: 0 }, restart: ["plugins.pack (package)"] });
     t.equal(await word(), "old");
   },
 );

@@ -53,7 +53,7 @@ t.test("a text is answered, whole and streamed, with its tokens counted", async 
   await each(t, async (t, client, provider, running) => {
     const body = client.ask("Hello to the other side 🙂", "get_weather");
     const told = client.read(await whole(running, client, body, `${provider}-echo`));
-    t.match(told, { text: "Hello to the other side 🙂", calls: [] });
+    t.match(told, { text: "Hello to the other side 🙂", calls: { length: 0 } });
     t.match(await lastRow(running), {
       usage: { in: { total: told.tokens[0] }, out: { total: told.tokens[1] } },
       source: "reported",

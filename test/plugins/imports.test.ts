@@ -124,7 +124,7 @@ t.test("a model of LiteLLM's for realtime is one here, where its provider takes 
 router_settings: { default_fallbacks: [text], model_group_alias: { old: { model: text, hidden: true } } }
 `,
   );
-  t.match(model("voice"), { targets: [{ provider: "openai", model: "gpt-realtime" }], fallback: [] });
+  t.match(model("voice"), { targets: [{ provider: "openai", model: "gpt-realtime" }], fallback: { length: 0 } });
   t.match(lostAt("model_list.1 (other)"), /websocket: true/);
   t.match(lostAt("model_list.2.litellm_params.azure_ad_token"), /API key/);
   t.same(model("old")?.fallback, [], "no model falls back to the very targets that it has");
@@ -183,7 +183,7 @@ router_settings: { model_group_alias: { seen: a, unseen: { model: a, hidden: tru
   );
   t.match(model("a"), { aliases: ["seen"] });
   t.not(model("a")?.public, false);
-  t.match(model("unseen"), { aliases: [], public: false, targets: [{ provider: "openai", model: "x" }] });
+  t.match(model("unseen"), { aliases: { length: 0 }, public: false, targets: [{ provider: "openai", model: "x" }] });
 });
 
 t.test("LiteLLM's budget of all requests is imported, and for other settings the equivalent is named", async (t) => {
@@ -447,11 +447,15 @@ surprise: true
     t.match(model("a")?.targets, [{ provider: "10.0.0.1", model: "my-model" }]);
     t.match(lostAt("model_list.1.litellm_params.api_base"), /B_BASE/);
     t.match(lostAt("model_list.2"), /api_base/);
-    t.match(provider("10.0.0.2"), { credentials: [], off: undefined }, "a server of one's own has no key");
+    t.match(provider("10.0.0.2"), { credentials: { length: 0 }, off: undefined }, "a server of one's own has no key");
     t.equal(lostAt("model_list.4"), "");
     t.match(model("own")?.targets, [{ provider: "10.0.0.2", model: "y", weight: 3 }], "two of one account are one");
     t.equal(model("own")?.targets.length, 1);
-    t.match(provider("azure"), { credentials: [], header: undefined }, "a header is only set with a credential");
+    t.match(
+      provider("azure"),
+      { credentials: { length: 0 }, header: undefined },
+      "a header is only set with a credential",
+    );
     t.match(lostAt("router_settings.routing_strategy"), /usage-based/);
     t.match(lostAt("router_settings.model_group_alias.z"), /no such model/);
     t.match(lostAt("surprise"), /nothing like it/);

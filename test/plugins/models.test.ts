@@ -158,7 +158,10 @@ models:
       models.map(({ name }) => name),
       ["models/talk", "models/off"],
     );
-    t.match(await list("/v1beta/models/paint", google), { name: "models/paint", supportedGenerationMethods: [] });
+    t.match(await list("/v1beta/models/paint", google), {
+      name: "models/paint",
+      supportedGenerationMethods: { length: 0 },
+    });
     const anthropic = await list("/v1/models", { "x-api-key": KEY, "anthropic-version": "2023-06-01" });
     t.match(anthropic, { data: { length: 2 }, first_id: "talk", last_id: "off" });
     const { data } = (await list("/v1/models", asking())) as { data: { id: string; protocols: object }[] };

@@ -238,7 +238,7 @@ t.test("each attempt is recorded, and a plugin's own response or refusal", async
   t.match(await found(driven, refused.headers["x-request-id"]), {
     status: 401,
     error: { code: "missing_api_key" },
-    attempts: [],
+    attempts: { length: 0 },
   });
   t.equal(await recorded(driven, "nobody's"), undefined);
   let kept401 = 1;

@@ -258,7 +258,7 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
 
   t.test("nothing yet is zero, not nothing", async (t) => {
     const { ledger } = await open(t);
-    t.match(await ledger.sums({ by: [] }), [{ group: [], requests: 0, cost: 0, tokensIn: 0 }]);
+    t.match(await ledger.sums({ by: [] }), [{ group: { length: 0 }, requests: 0, cost: 0, tokensIn: 0 }]);
     t.same(await ledger.sums({ by: ["model"] }), []);
     t.same(await ledger.recent(5), []);
   });

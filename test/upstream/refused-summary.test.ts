@@ -53,10 +53,16 @@ models: { m: { targets: [up:m] }, n: { targets: [other:m] } }
   const [asked, again] = [{ effort: "low", summary: "auto" }, { effort: "low" }];
   t.match(await toGemini("m"), { status: 200, dropped, text: /Done\./, efforts: [asked, again], keys: 2 });
   t.match(await toGemini("m"), { status: 200, dropped, efforts: [again] });
+  const without = await ask(
+    "/v1beta/models/m:generateContent",
+    { contents: gemini.contents },
+    { "x-goog-api-key": KEY },
+  );
+  t.match(without, { status: 200, dropped: null }, "nothing is lost that was not asked for");
   t.match(
     await ask("/v1/responses", own),
     { status: 400, text: /must be verified/, efforts: [asked] },
     "its own client",
   );
-  t.match(await toGemini("m", strict), { status: 400, text: /nothing may be dropped/, efforts: [] });
+  t.match(await toGemini("m", strict), { status: 400, text: /nothing may be dropped/, efforts: { length: 0 } });
 });

@@ -180,7 +180,7 @@ plugins: { usage: { cut: drain } }\n`,
       rows.toSorted((a, b) => a.time - b.time),
       [
         { outcome: "aborted", source: "reported", usage: { out: { total: TOKENS.out } } },
-        { outcome: "aborted", source: "free", cost: 0, attempts: [] },
+        { outcome: "aborted", source: "free", cost: 0, attempts: { length: 0 } },
       ],
     );
     t.equal(upstream.seen.length, 1);

@@ -562,7 +562,7 @@ t.test("log probabilities are on their text", async (t) => {
   const logprobsResult = { chosenCandidates: [{ token: "Hi", logProbability: -0.5 }] };
   t.match(told([[{ text: "Hi" }]], "STOP", { logprobsResult }), [
     { type: "open" },
-    { type: "text", logprobs: [{ token: "Hi", logprob: -0.5, bytes: [72, 105], top_logprobs: [] }] },
+    { type: "text", logprobs: [{ token: "Hi", logprob: -0.5, bytes: [72, 105], top_logprobs: { length: 0 } }] },
     { type: "close" },
   ]);
   t.match(told([[]], "STOP", { logprobsResult }), [{ type: "unmapped", path: "candidates.0.logprobsResult" }]);
@@ -656,7 +656,7 @@ t.test(
       { type: "open", block: 1, kind: "media" },
     ]);
     t.match(told([[{ fileData: { mimeType: "image/png", fileUri: "gs://a" }, thoughtSignature: "c2ln" }]]), [
-      { type: "unmapped", path: "content.parts.thoughtSignature" },
+      { type: "unmapped", path: "candidates.0.content.parts.thoughtSignature" },
       { type: "open", block: 0, kind: "media" },
     ]);
   },
