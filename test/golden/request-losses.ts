@@ -102,7 +102,7 @@ const THINKING = /^setting reasoning_/;
  */
 export function undeclared(asked: Conversation, back: Conversation, written: Written): string[] {
   const said = hasTextFile(back) ? asked : withTextFilesAsText(asked);
-  const { lost, added, moved } = difference(gist(said), gist(back, written.names));
+  const { lost, added, moved } = difference(gist(said), gist(withoutBlankTurn(back, asked), written.names));
   const declared = new Declared(asked, written.losses);
   const silent = lost.filter(
     (point) => !isForm(SAID_OTHERWISE, point, written) && !declared.covers(point, added, asked, written.target),
@@ -120,6 +120,15 @@ export function undeclared(asked: Conversation, back: Conversation, written: Wri
     ...moved.map((sort) => `puts ${sort} in another order`),
     ...declared.unsaid(back, written.target),
   ];
+}
+
+/** The same without the blank turn that Gemini needs in front of a call: a conversation that begins with it says nothing else. */
+function withoutBlankTurn(back: Conversation, { turns: asked }: Conversation): Conversation {
+  const at = back.turns.findIndex(({ role }) => role !== "system");
+  const [part, ...others] = back.turns[at]?.parts ?? [];
+  const isBlank = part?.kind === "text" && part.text === " " && others.length === 0;
+  if (!isBlank || asked.find(({ role }) => role !== "system")?.role !== "assistant") return back;
+  return { ...back, turns: back.turns.toSpliced(at, 1) };
 }
 
 /** The text of a file that is one, below its name. */
