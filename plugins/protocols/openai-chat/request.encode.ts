@@ -26,6 +26,7 @@ import {
   checkPrefill,
   dropDetail,
   errorResultText,
+  isNamedOpenaiModel,
   isOfFamily,
   isOpenaiModel,
   joinAssistantTexts,
@@ -425,7 +426,7 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
     else if (keepsSearch(tool, conversation, context)) members["web_search_options"] = webSearchOf(tool, context);
   }
   const surplus = conversation.tools.filter(({ kind }) => kind !== "web_search")[MAX_TOOLS];
-  if (surplus && isOpenaiModel(context))
+  if (surplus && isNamedOpenaiModel(context))
     context.refuse(
       surplus.at,
       `the model takes at most ${MAX_TOOLS} tools, and there are ${tools.length}`,

@@ -105,11 +105,14 @@ const CLAUDE = /claude/i;
  * it takes no sampling settings, which besides Claude only OpenAI's do not; or as a deployment at Azure that has no other
  * vendor's name. Others often refuse what only OpenAI has. [D]
  */
-export const isOpenaiModel = ({ model, facts: { sampling, cache_marks }, url }: TargetModel): boolean =>
-  (sampling === false && !CLAUDE.test(model)) ||
-  cache_marks === true ||
-  OPENAI_MODEL.test(model) ||
-  (url !== undefined && AZURE_HOST.test(url.hostname) && !OTHER_AZURE_MODEL.test(model));
+export const isOpenaiModel = (target: TargetModel): boolean =>
+  (target.facts.sampling === false && !CLAUDE.test(target.model)) ||
+  target.facts.cache_marks === true ||
+  isNamedOpenaiModel(target);
+
+/** Reports whether a model is OpenAI's by its name or as a deployment at Azure: facts alone are no reason to refuse a request. */
+export const isNamedOpenaiModel = (target: Pick<TargetModel, "model" | "url">): boolean =>
+  OPENAI_MODEL.test(target.model) || (isAt(AZURE_HOST, target) && !OTHER_AZURE_MODEL.test(target.model));
 
 /** Names of deployments of such models at Azure: `prod-gpt-4o`, `team_gpt4`. Elsewhere a proxy of any model may be called so. */
 const DEPLOYED_NEVER_REASONS = /(?:^|[-_.])gpt-?[34]/i;

@@ -321,11 +321,16 @@ t.test("a schema that the client's vendor would have enforced is not enforced he
 t.test("more tools than OpenAI's models take are refused", async (t) => {
   const tools = (count: number): Conversation["tools"] =>
     Array.from({ length: count }, (_, n) => ({ kind: "function", name: `f${n}`, at: `tools.${n}` }));
-  const sent = (count: number, model: string) =>
-    (write({ tools: tools(count) }, {}, undefined, model).body["tools"] as unknown[]).length;
+  const sent = (count: number, model: string, facts = {}) =>
+    (write({ tools: tools(count) }, facts, undefined, model).body["tools"] as unknown[]).length;
   t.throws(() => sent(130, "gpt-5"), { message: /at most 128 tools, and there are 130/, param: "tools.128" });
   t.equal(sent(128, "gpt-5"), 128);
   t.equal(sent(130, "glm-5"), 130);
+  t.equal(
+    sent(130, "served-here", { sampling: false, cache_marks: true }),
+    130,
+    "facts alone do not make a model OpenAI's",
+  );
 });
 
 t.test("every choice among tools is written", async (t) => {
