@@ -188,7 +188,7 @@ export function withOnlyAllowed(
   if (!allowed.some(({ kind }) => kind !== "web_search")) {
     // No tool may be called: those of the history stay known to the model, where the vendor has such a choice.
     if (!takesOnlyAuto(context)) return conversation;
-    context.change(path, "no tools are sent: the vendor has no choice of none");
+    if (tools.length > allowed.length) context.change(path, "no tools are sent: the vendor has no choice of none");
     return { ...others, tools: allowed };
   }
   context.change(path, "only the allowed tools are sent");

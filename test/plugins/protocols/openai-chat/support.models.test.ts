@@ -95,9 +95,9 @@ t.test("nothing stands for reasoning at vendors that refuse its member", async (
 });
 
 t.test("the model decides about a call where the vendor refuses to require one, which is declared", async (t) => {
-  const sent = (url: string, model: string, toolChoice: ToolChoice) => {
+  const sent = (url: string, model: string, toolChoice: ToolChoice, names = ["f", "g"]) => {
     const to = { ...terms({}, model), url: new URL(url) };
-    const tools: Conversation["tools"] = ["f", "g"].map((name) => ({ kind: "function", name, at: name }));
+    const tools: Conversation["tools"] = names.map((name) => ({ kind: "function", name, at: name }));
     const uses: Conversation["uses"] = [{ feature: "tool_choice", path: "choice" }];
     const asked = { protocol: "another", task: "generate", stream: false, turns: [], tools, uses, toolChoice } as const;
     const { body } = runAtOnce(request.encode({ ...asked, turns: [] }, to));
@@ -117,6 +117,7 @@ t.test("the model decides about a call where the vendor refuses to require one, 
     t.same(sent(url, model, { mode: "auto" }), ["auto", "f,g", ""], model);
     const none = /^(glm|muse)/.test(model) ? [undefined, undefined, "choice"] : ["none", "f,g", ""];
     t.same(sent(url, model, { mode: "none" }), none, `${model}: no tools, where it has no choice of none`);
+    t.equal(sent(url, model, { mode: "none" }, []).at(-1), "", `${model}: where there are no tools, nothing changes`);
     const nobody = sent(url, model, { mode: "allowed", names: ["h"], required: true });
     t.same(nobody.slice(0, 2), none.slice(0, 2), model);
   }
