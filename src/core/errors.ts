@@ -65,7 +65,7 @@ export const REFUSALS = {
     "head",
     400,
     "invalid",
-    "The path contains a key of this gateway.",
+    "The path or the query contains a key of this gateway.",
     "Send it as Authorization: Bearer gw_…, x-api-key, x-goog-api-key or ?key=, and nowhere else.",
   ),
   headers_too_large: refuse(

@@ -21,7 +21,8 @@ export function createExchange(
   keys: readonly string[],
 ): Exchange {
   // A notice quotes the path as it was sent.
-  if (containsKey(notice ?? path, keys) || containsKey(deployment ?? "", keys)) throw new GatewayError("misplaced_key");
+  const sent = [notice ?? path, deployment ?? "", ...query.entries().flat()];
+  if (sent.some((text) => containsKey(text, keys))) throw new GatewayError("misplaced_key");
   const { method = "", headerList: headers } = request;
   const strict = wantsStrict(headers) || strictPath;
   headers.deleteWhere(isForwardingHeader);

@@ -28,3 +28,15 @@ t.test("a key in a part of the path that is not served is refused too, as notice
     t.match(await refused.json(), { error: { code: "misplaced_key" } }, path);
   }
 });
+
+t.test("a key in a parameter for something else is refused, as providers get such parameters", async (t) => {
+  const { url } = await startGateway(t, MODELS);
+  for (const query of [`alt=${KEY}`, `x=Bearer%20${KEY}`, `${KEY}=1`]) {
+    const refused = await fetch(`${url}/v1/chat/completions?${query}`, {
+      method: "POST",
+      headers: asking(),
+      body: BODY,
+    });
+    t.match(await refused.json(), { error: { code: "misplaced_key" } }, query);
+  }
+});
