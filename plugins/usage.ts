@@ -23,6 +23,7 @@ import { addReasons } from "./usage/reasons.ts";
 import { REQUEST_RECORD } from "./usage/request-facts.ts";
 import { SentFigures } from "./usage/requested.ts";
 import { CUT_POLICIES, settle } from "./usage/settlement.ts";
+import { UnseenReasoning } from "./usage/unseen-reasoning.ts";
 import { errorStage, readUnseen, streamStage, type UsageReading, wholeStage } from "./usage/usage-reading.ts";
 
 /** Milliseconds between interim entries of a stream: the most that is missing if the gateway is killed. */
@@ -50,6 +51,7 @@ export default class UsagePlugin implements Plugin {
   });
 
   private readonly reading = slot((): UsageReading => ({}));
+  private readonly unseen = new UnseenReasoning();
   private readonly unkeyed = { since: Number.NEGATIVE_INFINITY, rows: 0 };
 
   constructor(
@@ -107,9 +109,9 @@ export default class UsagePlugin implements Plugin {
 
   /** @param isRunning whether the exchange goes on: as if it broke off now */
   private entry(exchange: DoneExchange, reading: UsageReading, isRunning: boolean): LedgerEntry {
-    const { marketplace, redactor, translations } = this;
+    const { marketplace, redactor, translations, unseen } = this;
     const asked = reading.asked ?? new SentFigures(exchange, translations);
-    const settled = settle({ exchange, reading, cut: this.options.cut, asked, isRunning });
+    const settled = settle({ exchange, reading, cut: this.options.cut, asked, unseen, isRunning });
     return finalEntry(exchange, settled, isRunning ? undefined : (reading.lateId ?? exchange.usageName), {
       marketplace,
       redactor,
@@ -143,6 +145,7 @@ export default class UsagePlugin implements Plugin {
     const reading = this.reading(exchange);
     readUnseen(exchange, reading);
     const written = this.entry(exchange, reading, false);
+    if (written.source === "reported" && exchange.outcome === "completed") this.unseen.learn(exchange, reading);
     addReasons(written, exchange, this.redactor);
     exchange.charge = chargeOf(written);
     this.ledger.append(written);

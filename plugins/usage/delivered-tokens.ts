@@ -102,6 +102,11 @@ export class DeliveredTokens {
     return Math.round(this.hidden);
   }
 
+  /** Whether there is a trace of reasoning: its text, its summary, its state. */
+  get hasReasoning(): boolean {
+    return this.hidden > 0 || this.foundReasoning > 0;
+  }
+
   /** The estimated output tokens, with those of media and without hidden reasoning. */
   get shown(): number {
     return this.sum(0);

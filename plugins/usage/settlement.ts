@@ -4,6 +4,7 @@ import type { DeliveredTokens } from "./delivered-tokens.ts";
 import { hasCounts } from "./price.ts";
 import { answerTokens } from "./requested.ts";
 import { reportedTier } from "./tier.ts";
+import type { UnseenReasoning } from "./unseen-reasoning.ts";
 import { type RequestFigures, responseProtocol, tryRead, type UsageReading } from "./usage-reading.ts";
 
 /** What is billed for a stream that breaks off before its provider has reported usage. */
@@ -23,6 +24,7 @@ interface SettlementInput {
   readonly reading: UsageReading;
   readonly cut: CutPolicy;
   readonly asked: RequestFigures;
+  readonly unseen: UnseenReasoning;
   /** Whether the exchange goes on: it is settled as if it broke off now. */
   readonly isRunning: boolean;
 }
@@ -186,7 +188,7 @@ const WHOLE_OVERHEAD = 300;
 
 /** Estimates the usage of a response without reported usage, from what arrived: images, or bytes of text. */
 function estimateReceived(settled: SettlementInput): Usage {
-  const { exchange, reading, asked } = settled;
+  const { exchange, reading, asked, unseen } = settled;
   const { delivered, parser, hasImage } = reading;
   const { operation, attempt, protocol } = exchange;
   const input = { total: estimateInput(settled) };
@@ -199,7 +201,10 @@ function estimateReceived(settled: SettlementInput): Usage {
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;
   if (operation.task !== "generate") return { in: input, out: { total: 0 }, raw: undefined };
-  if (delivered) return { in: input, out: deliveredOutput({}, delivered, asked.output), raw: undefined };
+  if (delivered) {
+    const out = deliveredOutput({}, delivered, unseen.expected(exchange), asked.output);
+    return { in: input, out, raw: undefined };
+  }
   const text = wholeTokens(parser?.json, received, exchange);
   return { in: input, out: { total: limitOutput(text, asked.output) }, raw: undefined };
 }
@@ -268,7 +273,7 @@ function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, in
   return {
     ...reported,
     in: { ...reported?.in, total: reported?.in.total ?? estimateInput(input) },
-    out: deliveredOutput(reported?.out ?? {}, delivered, input.asked.output),
+    out: deliveredOutput(reported?.out ?? {}, delivered, input.unseen.expected(input.exchange), input.asked.output),
     raw: reported?.raw,
   };
 }
@@ -276,13 +281,20 @@ function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, in
 /**
  * Estimates the output of a stream that reported too little. Where its provider has counted reasoning so far (Gemini, in most
  * frames), that count is exact, and its trace in the stream is not estimated.
+ * @param unseen tokens of reasoning, where it has left no trace before the output that arrived
  * @param most the most output tokens that the request allows
  */
-export function deliveredOutput(reported: Usage["out"], delivered: DeliveredTokens, most?: number): Usage["out"] {
+export function deliveredOutput(
+  reported: Usage["out"],
+  delivered: DeliveredTokens,
+  unseen: number,
+  most?: number,
+): Usage["out"] {
   const isCounted = (reported.reasoning ?? 0) > 0;
-  const tokens = limitOutput(isCounted ? delivered.shown : delivered.tokens, most);
-  const total = Math.max(reported.total ?? 0, tokens);
-  const reasoning = isCounted ? 0 : Math.min(delivered.reasoning, total);
+  const isUnseen = !isCounted && reported.total === undefined && !delivered.hasReasoning && delivered.shown > 0;
+  const tokens = isCounted ? delivered.shown : delivered.tokens + (isUnseen ? unseen : 0);
+  const total = Math.max(reported.total ?? 0, limitOutput(tokens, most));
+  const reasoning = isCounted ? 0 : Math.min(isUnseen ? unseen : delivered.reasoning, total);
   return { ...delivered.media, ...reported, ...(reasoning > 0 && { reasoning }), total };
 }
 

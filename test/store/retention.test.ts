@@ -80,9 +80,7 @@ t.test("a stop does not wait long for a step that takes long, and what breaks th
   };
   const retention = new Retention(rows, DAY, (text) => t.fail(text), 1);
   await sleep(20);
-  const began = performance.now();
-  await retention.stop(50);
-  t.ok(performance.now() - began < 1000);
+  await t.resolves(retention.stop(50), "it has not ended");
   step.reject(new Error("the store is closed"));
   await sleep(1);
 });

@@ -1,0 +1,108 @@
+import t, { type Test } from "tap";
+import { startGateway } from "../../support/gateway.ts";
+import { httpUpstream } from "../../support/upstream.ts";
+
+const event = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
+const piece = (delta: object) => event({ id: "c", choices: [{ index: 0, delta }] });
+const TEXT = Array.from({ length: 40 }, () => piece({ content: " word" })).join("");
+const TOKENS = 40;
+const ONE = "one-key-0123456789abcdef";
+const OTHER = "other-key-0123456789abcdef";
+
+interface Answer {
+  /** The tokens of reasoning that the provider reports at the end; undefined: the stream breaks off. */
+  reasoning?: number;
+  /** What comes before that. */
+  text?: string;
+  whole?: boolean;
+}
+
+const usageOf = (reasoning: number) => ({
+  prompt_tokens: 5,
+  completion_tokens: 40 + reasoning,
+  completion_tokens_details: { reasoning_tokens: reasoning },
+});
+
+/** A provider whose next answers are these, and what the ledger has for each. */
+async function start(t: Test) {
+  const next: Answer[] = [];
+  const upstream = await httpUpstream((_, reply) => {
+    const { reasoning, text = TEXT, whole } = next.shift() as Answer;
+    reply.writeHead(200, { "content-type": whole ? "application/json" : "text/event-stream" });
+    const usage = reasoning === undefined ? undefined : usageOf(reasoning);
+    if (whole) reply.end(JSON.stringify({ choices: [{ index: 0, message: { content: text } }], usage }));
+    else if (usage) reply.end(`${text}${event({ id: "c", choices: [], usage })}data: [DONE]\n\n`);
+    else reply.write(text, () => setTimeout(() => reply.destroy(), 50));
+  });
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { price: { input: 0, output: 1 }, targets: [up:x] }, n: { price: { input: 0, output: 1 }, targets: [up:y] } }
+keys: { one: { key: ${ONE} }, other: { key: ${OTHER} } }
+`,
+  );
+  return async (
+    answer: Answer,
+    { key = ONE, path = "/v1/chat/completions", ...request } = {} as Record<string, string>,
+  ) => {
+    next.push(answer);
+    const body = { model: "m", stream: answer.whole !== true, max_tokens: 9000, ...request };
+    const response = await fetch(url + path, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ messages: [{ role: "user", content: "x" }], ...body }),
+    });
+    await response.text().catch(() => {});
+    await gateway.stores.ledger.flush();
+    const [found] = await gateway.stores.ledger.recent(1);
+    const { total, reasoning = 0 } = found?.usage?.out ?? {};
+    return { source: found?.source, total, reasoning };
+  };
+}
+
+t.test("reasoning of which a stream tells nothing counts as usual, where the stream breaks off", async (t) => {
+  const ask = await start(t);
+  t.same(await ask({}), { source: "estimated", total: TOKENS, reasoning: 0 }, "nothing is known yet");
+  await ask({ reasoning: 300 });
+  await ask({ reasoning: 500, whole: true });
+  await ask({ reasoning: 0 });
+  const usual = Math.round((300 + 500 + 0) / 3);
+  const expected = { source: "estimated", total: TOKENS + usual, reasoning: usual };
+  t.same(await ask({}), expected);
+  t.same(await ask({}, { path: "/v1/messages" }), expected, "to a client of another protocol");
+  t.same(await ask({}), expected, "an estimate is not learned from");
+  t.same(await ask({}, { model: "n" }), { source: "estimated", total: TOKENS, reasoning: 0 }, "another target");
+  t.same(
+    await ask({}, { max_tokens: 200 } as never),
+    { source: "estimated", total: 200, reasoning: 200 },
+    "no more than allowed",
+  );
+});
+
+t.test("a key pays for what its own answers usually reason, or else those of all", async (t) => {
+  const ask = await start(t);
+  await ask({ reasoning: 1000 });
+  t.equal((await ask({}, { key: OTHER })).reasoning, 1000, "nothing is known of it");
+  await ask({ reasoning: 10 }, { key: OTHER });
+  t.equal((await ask({}, { key: OTHER })).reasoning, 10);
+  t.equal((await ask({})).reasoning, 1000);
+});
+
+t.test("nothing is added to a stream that has no text yet, or shows its reasoning", async (t) => {
+  const ask = await start(t);
+  await ask({ reasoning: 1000 });
+  t.equal((await ask({ text: piece({ role: "assistant", content: "" }) })).total, 0);
+  const shown = piece({ reasoning_content: "One, two, three, four." });
+  t.ok(((await ask({ text: shown + TEXT })).total ?? 0) < 100);
+  await ask({ reasoning: 9000, text: shown + TEXT });
+  t.equal((await ask({})).reasoning, 1000, "nor is shown reasoning learned from");
+});
+
+t.test("the mean follows the newer answers", async (t) => {
+  const ask = await start(t);
+  await ask({ reasoning: 1000 });
+  for (let i = 0; i < 60; i++) await ask({ reasoning: 0 });
+  const { reasoning } = await ask({});
+  t.ok(reasoning > 0 && reasoning < 1000 / 60 + 1, `${reasoning}`);
+});
