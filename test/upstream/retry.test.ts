@@ -138,6 +138,35 @@ t.test("after a first-byte timeout another provider is tried once, never the sam
   t.same([silent.seen.length, fine.seen.length], [2, 1]);
 });
 
+t.test(
+  "without retries after a timeout a count of tokens, which is not billed, still gets another provider",
+  async (t) => {
+    const silent = await provider(t);
+    const counted = '{"input_tokens":7}';
+    const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${counted.length}\r\n\r\n`;
+    const fine = await provider(t, head + counted);
+    const running = await startGateway(
+      t,
+      `providers:
+  p0: { url: "${silent.upstream.origin.origin}/v1", speaks: [anthropic-messages], timeouts: { first_byte: 150ms } }
+  p1: { url: "${fine.upstream.origin.origin}/v1", speaks: [anthropic-messages] }
+models: { m: { targets: [{ to: "p0:m0", weight: 1000000 }, "p1:m1"] } }
+retry: { after_timeout: false }
+`,
+    );
+    const ask = (path: string) =>
+      fetch(`${running.url}/v1/messages${path}`, {
+        method: "POST",
+        headers: asking(),
+        body: '{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}]}',
+      });
+    const count = await ask("/count_tokens");
+    t.same([count.status, await count.text()], [200, counted]);
+    t.equal((await ask("")).status, 504);
+    t.same([silent.seen.length, fine.seen.length], [2, 1]);
+  },
+);
+
 t.test("credentials: a 401 leads to the next, a 429 to a free one, each on connections of its own", async (t) => {
   const shown = ({ head }: RawRequest) => /bearer (\S+)/i.exec(head)?.[1] ?? "";
   const answering = new Map<string, string>([
@@ -166,6 +195,16 @@ t.test("credentials: a 401 leads to the next, a 429 to a free one, each on conne
   for (const request of one.seen)
     connections.set(request.connection, (connections.get(request.connection) ?? new Set()).add(shown(request)));
   t.ok([...connections.values()].every(({ size }) => size === 1));
+});
+
+t.test("credentials: while all are refused a request tries one of them, and the client gets its refusal", async (t) => {
+  const one = await provider(t, failing(401));
+  const env = { FIRST: "first-credential", SECOND: "second-credential" };
+  const running = await gateway(t, [one], { provider: ", credential: [$FIRST, $SECOND]", env });
+  for (const asked of [2, 3, 4]) {
+    await chat(running);
+    t.equal(one.seen.length, asked);
+  }
 });
 
 t.test("credentials: a 429 of a request that is larger than the limit affects the client alone", async (t) => {
@@ -351,6 +390,15 @@ t.test("a target at rest is called once for a request, within the budget", async
     all.map(({ seen }, i) => seen.length - (before[i] ?? 0)),
     [1, 1, 0],
   );
+  const broken = await provider(t, limited, failing(500));
+  const spare = await provider(t, limited, ok);
+  const others = await gateway(t, [await provider(t, failing(500)), broken, spare], {
+    ...key,
+    more: "retry: { attempts: 5 }\n",
+  });
+  await chat(others);
+  t.equal((await chat(others)).status, 500);
+  t.same([broken.seen.length, spare.seen.length], [2, 1], "nor is a second one after it, in a burst of failures");
   const none = await gateway(t, [await provider(t, failing(500)), await provider(t, limited, ok)], {
     ...key,
     more: "retry: { budget: 1%, least: 0.1 }\n",

@@ -5,7 +5,7 @@ import { HEALTH } from "../support/provider.ts";
 /** A target with a clock of its own, and what was told of it. */
 function watched(limits = {}) {
   const told: number[] = [];
-  const watch = { now: 1000, told };
+  const watch = { now: 1000 };
   const health = new TargetHealth(
     { ...HEALTH, ...limits },
     () => watch.now,
@@ -83,6 +83,11 @@ t.test(
     const off = watched();
     leave(off, 100, 500_000);
     t.same(off.told, []);
+    const longer = watched({ slow: 3000, longest: 45_000 });
+    longer.ask(5, false);
+    longer.watch.now += 30_000;
+    leave(longer, 1, 5000);
+    t.same(longer.told, [30_000, 45_000], "as a probe such a client opens it for twice as long, within the limit");
   },
 );
 
@@ -350,3 +355,37 @@ t.test("a share of failures of one caller alone does not open it either; with an
   health.recordFailure(health.begin(), "other");
   t.notOk(health.isUsable);
 });
+
+t.test("what another process finds holds here for at most the `longest` of this configuration", async (t) => {
+  const { health, watch } = watched({ longest: 60_000 });
+  health.applyRemote({ time: 300_000, remaining: 300_000 });
+  t.same(health.openTime, { time: 60_000, remaining: 60_000 });
+  watch.now += 60_000;
+  t.ok(health.isUsable);
+});
+
+t.test(
+  "a probe counts no more once another process has judged the target, and does while that one only probes",
+  async (t) => {
+    const probing = (time: number) => {
+      const target = watched({ longest: 300_000 });
+      target.ask(5, false);
+      target.watch.now += 30_000;
+      const probe = target.health.begin();
+      target.health.recordResponse(probe, 5);
+      target.health.applyRemote({ time, remaining: time });
+      return { ...target, probe };
+    };
+    const failed = probing(60_000);
+    failed.health.recordBroken(failed.probe);
+    t.same([failed.told, failed.health.openTime.time], [[30_000], 60_000], "its failure is the same one");
+    failed.watch.now += 5000;
+    t.notOk(failed.health.isUsable, "nor does its answer, however long it runs");
+    const closed = probing(0);
+    closed.health.recordWhole(closed.probe);
+    t.same([closed.told, closed.health.isUsable], [[30_000], true]);
+    const same = probing(30_000);
+    same.health.recordBroken(same.probe);
+    t.same(same.told, [30_000, 60_000]);
+  },
+);
