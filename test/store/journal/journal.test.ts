@@ -1,20 +1,23 @@
+import { spawnSync } from "node:child_process";
 import {
   copyFileSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { journalFile, listJournals, processName } from "../../../src/store/journal/files.ts";
 import { Journal, lineToRow, type RowLine } from "../../../src/store/journal/journal.ts";
 import type { LedgerWarn } from "../../../src/store/ledger.ts";
 import { KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../../../src/store/ledger-row.ts";
+import { canLimitDescriptors, openFiles } from "../../support/descriptors.ts";
 import { until } from "../../support/until.ts";
 
 const row = (id: string, more: Partial<UsageRow> = {}): UsageRow => ({
@@ -57,7 +60,11 @@ t.test("an entry is in a file of this process once it is written, and not before
   const file = journalFile(journal.folder, journal.owner, 1);
   t.ok(journal.owner.startsWith(`${processName()}-`));
   t.equal(statSync(file).size, journal.size);
-  t.equal(statSync(file).mode & 0o777, 0o600);
+  t.same(
+    [file, journal.folder].map((path) => statSync(path).mode & 0o777),
+    [0o600, 0o700],
+    "nobody else may read it",
+  );
   t.same(lines().map(lineToRow), [row("1"), row("1", { once: { name: "näme", duplicate: row("1") } })]);
   t.same(
     lines().map(([kind]) => kind),
@@ -172,6 +179,65 @@ t.test("what a failed attempt to begin a file has left does not prevent the next
   );
   t.end();
 });
+
+t.test(
+  "of lines that the disk takes in part only whole ones stay, and all are written once there is room",
+  { skip: !canLimitDescriptors() && "needs prlimit" },
+  async (t) => {
+    const folder = t.testdir();
+    const module = new URL("../../../src/store/journal/journal.ts", import.meta.url).href;
+    // In a process of its own, whose files may not be longer than so many bytes.
+    const script = `
+      const { Journal } = await import(${JSON.stringify(module)});
+      const { execFileSync } = await import("node:child_process");
+      const { readdirSync, readFileSync } = await import("node:fs");
+      const limit = (bytes) => execFileSync("prlimit", ["--pid", String(process.pid), "--fsize=" + bytes + ":"]);
+      const journal = new Journal(${JSON.stringify(folder)}, () => {});
+      const ids = () => readFileSync(${JSON.stringify(folder)} + "/" + readdirSync(${JSON.stringify(folder)})[0], "utf8")
+        .split("\\n").map((line) => (line ? JSON.parse(line)[1][1][0] : ""));
+      const write = (id) => {
+        journal.end(id, { kind: ["k", 200], values: [id, 1, null] });
+        journal.write();
+      };
+      write("1");
+      const all = [ids()];
+      limit(journal.size + 10);
+      write("2");
+      all.push(ids());
+      limit("unlimited");
+      journal.close();
+      console.log(JSON.stringify([...all, ids()]));`;
+    const loader = new URL("../../../src/loader/register.js", import.meta.url).href;
+    const args = ["--import", loader, "--input-type=module", "--eval", script];
+    const { stdout, stderr } = spawnSync(process.execPath, args, {
+      encoding: "utf8",
+      env: { ...process.env, NODE_OPTIONS: "" },
+    });
+    t.equal(stderr, "");
+    t.same(JSON.parse(stdout), [
+      ["1", ""],
+      ["1", ""],
+      ["1", "2", ""],
+    ]);
+  },
+);
+
+t.test(
+  "a file that cannot be begun is not kept open by the attempts",
+  { skip: !canLimitDescriptors() && "needs /proc" },
+  async (t) => {
+    const { journal, lines } = open(t);
+    const file = journalFile(journal.folder, journal.owner, 1);
+    mkdirSync(file, { recursive: true });
+    journal.end("1", row("1"));
+    journal.write();
+    t.same([journal.writable, readdirSync(journal.folder)], [false, [basename(file)]]);
+    t.equal(openFiles(process.pid, `${basename(file)}.part (deleted)`), 0);
+    rmdirSync(file);
+    await until(() => journal.writable, "it to be written");
+    t.equal(lines().length, 1);
+  },
+);
 
 t.test("no two journals have one name, though processes may", (t) => {
   const [one, other] = [open(t).journal.owner, open(t).journal.owner];
