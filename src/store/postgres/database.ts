@@ -389,7 +389,13 @@ const ADVICE: ReadonlyMap<string, string> = new Map([
 const LOGIN_REFUSED: ReadonlySet<string> = new Set(["28P01", "28000", "3D000", "53300", "55000"]);
 
 /** Whether it is the code of a server that is down, or not up yet. */
-export const isUnreachable = (code = ""): boolean => UNREACHABLE_CODES.has(code) || POOLER.test(code);
+const isUnreachable = (code = ""): boolean => UNREACHABLE_CODES.has(code) || POOLER.test(code);
+/** Reports whether a server is down, not up yet, or has just ended its connections: it may be restarting. */
+export const mayBeRestarting = (error: unknown): boolean => {
+  const code = postgresCode(error);
+  return isUnreachable(code) || CONNECTIONS_ENDED.has(code ?? "");
+};
+const CONNECTIONS_ENDED: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "57P01", "57P02"]);
 const UNREACHABLE_CODES: ReadonlySet<string> = new Set([
   ...[
     "ECONNREFUSED",

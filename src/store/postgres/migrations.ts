@@ -3,10 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { MigrationNumbers } from "../maintenance.ts";
 import {
   checkDatabase,
-  isUnreachable,
+  mayBeRestarting,
   PostgresDatabase,
   type PostgresQuery,
-  postgresCode,
   SCHEMA,
   tableExists,
   unusableDatabase,
@@ -18,7 +17,7 @@ const MIGRATIONS = new URL("./migrations/", import.meta.url);
 const LOCK = 7_017_338_211;
 /** Milliseconds for migrations, and to wait for those of other processes. */
 const MIGRATING = 600_000;
-/** Milliseconds to wait for a database that is starting, and between attempts. */
+/** Milliseconds to wait for a database that is restarting, and between attempts. */
 const START_TIMEOUT = 5_000;
 const RETRY_DELAY = 250;
 
@@ -49,7 +48,7 @@ export async function lacksSchema(settings: PostgresSettings): Promise<boolean> 
   return result === 0;
 }
 
-/** Opens a database and runs a first operation, with retries while the database may be starting. */
+/** Opens a database and runs a first operation, with retries while the database may be restarting. */
 async function openWith<T>(
   settings: PostgresSettings,
   maxConnections: number,
@@ -61,7 +60,7 @@ async function openWith<T>(
     try {
       return { database, result: await first(database) };
     } catch (thrown) {
-      if (isUnreachable(postgresCode(thrown)) && performance.now() < deadline) {
+      if (mayBeRestarting(thrown) && performance.now() < deadline) {
         await sleep(RETRY_DELAY);
         continue;
       }

@@ -1,7 +1,10 @@
 import { readdirSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
 import t from "tap";
 import { checkDatabase, PostgresDatabase } from "../../../src/store/postgres/database.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
+import { listen } from "../../support/listen.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
 
 const FILES = readdirSync(new URL("../../../src/store/postgres/migrations/", import.meta.url)).length;
@@ -80,6 +83,30 @@ if (server) {
     await own.start();
     await (await soon).database.close();
   });
+
+  t.test(
+    "one that ends the connection in the middle of a migration is asked again, as it may be restarting",
+    async (t) => {
+      const direct = placeOf(await server.database());
+      let ended = 0;
+      const between = createServer((socket) => {
+        const to = connect(join(direct.host, ".s.PGSQL.5432"));
+        socket.on("data", (bytes: Buffer) => {
+          if (ended > 0 || !bytes.includes("create table key")) return to.write(bytes);
+          ended++;
+          return socket.resetAndDestroy();
+        });
+        socket.on("error", () => {}).on("close", () => to.destroy());
+        to.on("data", (bytes) => socket.write(bytes));
+        to.on("error", () => {}).on("close", () => socket.destroy());
+      });
+      const place = { ...direct, host: "127.0.0.1", port: await listen(t, between), tls: { mode: "disable" } as const };
+      const { database, migrated } = await openPostgres(place, 1);
+      t.same(migrated, { from: 0, to: FILES });
+      t.equal(ended, 1);
+      await database.close();
+    },
+  );
 }
 
 t.test("a pooler that ignores our search_path is reported, as tables would be in another schema", async (t) => {
