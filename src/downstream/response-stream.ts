@@ -9,14 +9,11 @@ import type { UpstreamAnswer } from "../upstream/received-answer.ts";
 import type { BodyReceiver } from "../upstream/response.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
-import { containsAnyCase } from "../wire/may-contain.ts";
+import { containsError } from "../wire/may-contain.ts";
 import { inOwnMemory } from "../wire/own-memory.ts";
 import { totalLength } from "../wire/pieces.ts";
 import type { SseSplitter } from "../wire/sse.ts";
 import type { ResponseWriter } from "./response-writer.ts";
-
-/** Reports whether bytes may hold an error: all errors, of any protocol, contain that word. */
-const mayBeError = (bytes: Buffer): boolean => containsAnyCase(bytes, "error");
 
 const END = new Frame("end", Buffer.alloc(0));
 /** Maximum bytes and milliseconds for which a stream is read after its client has left, where only its usage is outstanding. */
@@ -260,7 +257,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     const { upstream } = this;
     const [first] = frames;
     if (!upstream.redact || !first) return frames;
-    const hasNoError = !mayBeError(chunk) && (isWithin(first.bytes, chunk) || !mayBeError(first.bytes));
+    const hasNoError = !containsError(chunk) && (isWithin(first.bytes, chunk) || !containsError(first.bytes));
     if (hasNoError && !frames.some(hasComment)) return frames;
     return frames.map((frame) => upstream.redact?.(frame) ?? frame);
   }

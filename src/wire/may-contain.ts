@@ -6,14 +6,8 @@ interface Needle {
   readonly skip: Uint8Array;
 }
 
-interface AnyCaseNeedle extends Needle {
-  /** The usual ones, for the native search. */
-  readonly spellings: readonly Buffer[];
-}
-
 const memberSearches = new Map<string | readonly string[], MemberSearch>();
 const wordNeedles = new Map<string, Needle>();
-const anyCaseNeedles = new Map<string, AnyCaseNeedle>();
 /** The bit in which a lower-case ASCII letter differs from its capital. */
 const CASE_BIT = 0x20;
 /** Bytes from which on a call of the native search costs less than it saves. */
@@ -34,14 +28,15 @@ export function containsWord(bytes: Buffer, word: string): boolean {
   return false;
 }
 
-/**
- * Reports whether bytes contain a word in any case. In many bytes only in a usual one (`word`, `Word`, `WORD`), for which there are
- * native searches.
- * @param word of lower-case ASCII letters
- */
-export function containsAnyCase(bytes: Buffer, word: string): boolean {
-  const { needle, skip, spellings } = anyCaseNeedles.get(word) ?? compileAnyCase(word);
-  if (bytes.length > NATIVE_SEARCH_LENGTH) return spellings.some((spelling) => bytes.includes(spelling));
+/** What errors of every protocol contain, and how it is usually spelled, for the native search. */
+const ERROR = newNeedle("error");
+const ERROR_SPELLINGS = ["error", "Error", "ERROR"].map((spelling) => Buffer.from(spelling));
+for (const byte of ERROR.needle) ERROR.skip[byte & ~CASE_BIT] = ERROR.skip[byte] as number;
+
+/** Reports whether bytes contain the word "error" in any case; in many bytes only in a usual one. */
+export function containsError(bytes: Buffer): boolean {
+  if (bytes.length > NATIVE_SEARCH_LENGTH) return ERROR_SPELLINGS.some((spelling) => bytes.includes(spelling));
+  const { needle, skip } = ERROR;
   const last = needle.length - 1;
   for (let end = last; end < bytes.length; end += skip[bytes[end] as number] as number) {
     let i = last;
@@ -116,15 +111,6 @@ function newNeedle(word: string): Needle {
   const skip = new Uint8Array(256).fill(needle.length);
   for (let i = 0; i < needle.length - 1; i++) skip[needle[i] as number] = needle.length - 1 - i;
   return { needle, skip };
-}
-
-function compileAnyCase(word: string): AnyCaseNeedle {
-  const { needle, skip } = newNeedle(word);
-  for (const byte of needle) skip[byte & ~CASE_BIT] = skip[byte] as number;
-  const spellings = [word, word.toUpperCase(), word.slice(0, 1).toUpperCase() + word.slice(1)];
-  const compiled = { needle, skip, spellings: spellings.map((spelling) => Buffer.from(spelling)) };
-  anyCaseNeedles.set(word, compiled);
-  return compiled;
 }
 
 function afterSpace(bytes: Buffer, from: number): number {
