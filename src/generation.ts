@@ -133,51 +133,41 @@ interface Closer {
   close(): void | Promise<void>;
 }
 
-/** The parts of a generation, and the number of processes that share what bodies may take; undefined: one. */
-type GenerationMembers = Pick<
-  Generation,
-  | (
-      | "config"
-      | "providers"
-      | "paths"
-      | "upstreams"
-      | "proxy"
-      | "bodies"
-      | "spools"
-      | "redactor"
-      | "objects"
-      | "admission"
-    )
-  | ("budget" | "limiter" | "levels" | "marketplace" | "plugins" | "pages" | "log" | "protocols" | "common")
-> & { readonly processes: number | undefined };
+/** What a generation is put together from, and offers as members of its own. */
+class GenerationParts {
+  declare readonly config: Config;
+  declare readonly providers: Providers;
+  declare readonly paths: Paths;
+  declare readonly upstreams: Upstreams;
+  declare readonly proxy: UpstreamProxy;
+  /** What the bodies take that are being received. */
+  declare readonly bodies: BufferMemory;
+  /** What the temporary files of forms take. */
+  declare readonly spools: BufferMemory;
+  declare readonly redactor: Redactor;
+  declare readonly objects: ObjectAccess;
+  declare readonly admission: Admission;
+  declare readonly budget: RetryBudget;
+  declare readonly limiter: Limiter;
+  declare readonly levels: Levels;
+  declare readonly marketplace: Marketplace;
+  /** The loaded plugins, by name. */
+  declare readonly plugins: ReadonlyMap<string, LoadedPlugin>;
+  /** Pages for browsers; undefined: off. */
+  declare readonly pages: PublicPages | undefined;
+  declare readonly log: Log;
+  /** All loaded protocols. */
+  declare readonly protocols: readonly Protocol[];
+  /** The dialect used where nothing shows the caller's. */
+  declare readonly common: Protocol;
+
+  constructor(parts: GenerationParts) {
+    Object.assign(this, parts);
+  }
+}
 
 /** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
-export class Generation {
-  readonly config: Config;
-  readonly providers: Providers;
-  readonly paths: Paths;
-  readonly upstreams: Upstreams;
-  readonly proxy: UpstreamProxy;
-  /** What the bodies take that are being received. */
-  readonly bodies: BufferMemory;
-  /** What the temporary files of forms take. */
-  readonly spools: BufferMemory;
-  readonly redactor: Redactor;
-  readonly objects: ObjectAccess;
-  readonly admission: Admission;
-  readonly budget: RetryBudget;
-  readonly limiter: Limiter;
-  readonly levels: Levels;
-  readonly marketplace: Marketplace;
-  /** The loaded plugins, by name. */
-  readonly plugins: ReadonlyMap<string, LoadedPlugin>;
-  /** Pages for browsers; undefined: off. */
-  readonly pages: PublicPages | undefined;
-  readonly log: Log;
-  /** All loaded protocols. */
-  readonly protocols: readonly Protocol[];
-  /** The dialect used where nothing shows the caller's. */
-  readonly common: Protocol;
+export class Generation extends GenerationParts {
   private running = 0;
   private begunCount = 0;
   private onIdle: (() => void) | undefined;
@@ -196,35 +186,21 @@ export class Generation {
   /** Number of this generation among those that have served, from 1. */
   number = 1;
 
+  /**
+   * @param processes that share what bodies may take
+   * @param closers in the order in which their parts were started
+   */
   private constructor(
-    parts: GenerationMembers,
-    /** In the order they were started. */
+    parts: GenerationParts,
+    processes: number | undefined,
     private readonly closers: readonly Closer[],
   ) {
-    this.config = parts.config;
-    this.providers = parts.providers;
-    this.paths = parts.paths;
-    this.upstreams = parts.upstreams;
-    this.proxy = parts.proxy;
-    this.bodies = parts.bodies;
-    this.spools = parts.spools;
-    this.redactor = parts.redactor;
-    this.objects = parts.objects;
-    this.admission = parts.admission;
-    this.budget = parts.budget;
-    this.limiter = parts.limiter;
-    this.levels = parts.levels;
-    this.marketplace = parts.marketplace;
-    this.plugins = parts.plugins;
-    this.pages = parts.pages;
-    this.log = parts.log;
-    this.protocols = parts.protocols;
-    this.common = parts.common;
+    super(parts);
     const { limit: maxBytes, memory, memory_per_key, spool, spool_per_key, ...pace } = parts.config.body;
     this.limits = {
       ...{ maxBytes, ...pace },
-      memory: bodyShare(memory, memory_per_key, parts.processes),
-      spool: bodyShare(spool, spool_per_key, parts.processes),
+      memory: bodyShare(memory, memory_per_key, processes),
+      spool: bodyShare(spool, spool_per_key, processes),
     };
     this.logFields = parts.config.log.fields;
     const secrets = new Map([...parts.config.plugins.values()].flatMap(({ secrets = [] }) => [...secrets]));
@@ -278,9 +254,10 @@ export class Generation {
       const pages = await openPages(config, protocols, marketplace, health);
       const lasting = { config, providers, paths, upstreams, proxy, redactor, objects, limiter, levels, marketplace };
       const spoken = { protocols, common };
-      const bodies = { bodies: carried.bodies, spools: carried.spools, processes: made.processes };
+      const bodies = { bodies: carried.bodies, spools: carried.spools };
       return new Generation(
         { ...lasting, ...bodies, admission, budget, plugins: classes, pages, log, ...spoken },
+        made.processes,
         closers,
       );
     } catch (thrown) {
