@@ -318,6 +318,39 @@ t.test("what one process observes of targets and credentials another one learns,
 });
 
 t.test(
+  "an operator's wish to try a target reaches other processes, and so does the end of a probe without a result",
+  async (t) => {
+    const [one, other] = [watched(), watched()];
+    const [here, there] = [targetOf("a"), targetOf("a")];
+    one.health.share([here], (news) => other.health.applyRemote(news));
+    other.health.share([there], (news) => one.health.applyRemote(news));
+    one.fail(here);
+    t.notOk(other.health.isUsable(there));
+    one.health.tryNow({ provider: "a" });
+    t.ok(other.health.isUsable(there));
+    const probe = new Attempt({ target: there, ...start });
+    other.health.recordStart(probe);
+    t.notOk(one.health.isUsable(here), "one probe of all");
+    other.health.recordEnd(probe, "unfinished");
+    t.ok(one.health.isUsable(here));
+  },
+);
+
+t.test("failures before another process found a target well do not count", async (t) => {
+  const [one, other] = [watched(), watched()];
+  const [here, there] = [targetOf("a"), targetOf("a")];
+  other.health.share([there], (news) => one.health.applyRemote(news));
+  for (let i = 0; i < 4; i++) one.ask(here, 503);
+  other.fail(there);
+  other.watch.now += 30_000;
+  other.ask(there, 200);
+  for (let i = 0; i < 4; i++) one.ask(here, 503);
+  t.ok(one.health.isUsable(here));
+  one.ask(here, 503);
+  t.notOk(one.health.isUsable(here));
+});
+
+t.test(
   "two processes that begin to test a target at the same moment both learn from a test that succeeds",
   async (t) => {
     for (const first of [0, 1]) {

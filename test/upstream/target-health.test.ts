@@ -50,6 +50,7 @@ t.test("five failures in a row open it for 30 s; then one probe is let through, 
   health.recordResponse(probe, 5);
   health.recordWhole(probe);
   t.ok(health.isUsable);
+  ask(1, true);
   t.same(told, [30_000, 0]);
   ask(4, false);
   t.ok(health.isUsable, "earlier results are forgotten");
@@ -203,6 +204,10 @@ t.test("only the probe, and requests that began after it, show whether a target 
   const impatient = opened({ slow: 3000 });
   impatient.health.recordClientLeft(impatient.old, 5000);
   t.same(impatient.told, [30_000], "nor does its client that has not waited for it");
+  const answered = opened();
+  answered.health.recordResponse(answered.old, 5);
+  answered.watch.now += 5000;
+  t.notOk(answered.health.isUsable, "the head of an older answer is not the probe's");
   const forced = opened();
   const later = forced.health.begin();
   forced.health.recordInconclusive(later);
@@ -239,6 +244,24 @@ t.test("a probe whose answer runs for 5 s closes it, until the next failure", as
   t.ok(health.isUsable, "an answer has ended whole");
 });
 
+t.test(
+  "one more failure opens it again after such a probe, also where a share of failures had opened it",
+  async (t) => {
+    const { health, ask, breakOff, watch, told } = watched({ errors: 0.5, requests: 4, failures: 5 });
+    for (let i = 0; i < 3; i++) {
+      ask(1, false);
+      ask(1, i === 2);
+    }
+    t.same(told, [30_000]);
+    watch.now += 30_000;
+    health.recordResponse(health.begin(), 5);
+    watch.now += 5000;
+    health.begin();
+    breakOff(1);
+    t.same(told, [30_000, 0, 30_000]);
+  },
+);
+
 t.test("answers to one caller that break off do not open it while another one uses it", async (t) => {
   const { health, breakOff } = watched();
   health.recordResponse(health.begin(), 10, "other");
@@ -248,11 +271,33 @@ t.test("answers to one caller that break off do not open it while another one us
   t.notOk(health.isUsable);
 });
 
+t.test("once it is well again, whoever found that, earlier failures count no more in the share", async (t) => {
+  for (const finder of ["a probe here", "another process"]) {
+    const { health, ask, watch, told } = watched({ ...{ errors: 0.5, requests: 4, failures: 100 }, open: 5000 });
+    ask(4, false);
+    t.same(told, [5000]);
+    watch.now += 5000;
+    if (finder === "another process") health.applyRemote({ time: 0, remaining: 0 });
+    else ask(1, true);
+    ask(3, false);
+    t.ok(health.isUsable, finder);
+  }
+});
+
+t.test("with `errors: 0` no share of failures opens it", async (t) => {
+  const { ask, told } = watched({ errors: 0, requests: 4, failures: 100 });
+  ask(99, false);
+  t.same(told, []);
+});
+
 t.test("a late result of a request from before it opened changes nothing", async (t) => {
   const { ask, told } = watched();
   ask(9, false);
   ask(1, true);
   t.same(told, [30_000]);
+  const slow = watched({ slow: 1000, requests: 1 });
+  slow.ask(9, true, 1001);
+  t.same(slow.told, [30_000]);
 });
 
 t.test("its load is its time to the first byte, multiplied by its running requests, and is forgotten", async (t) => {
@@ -266,9 +311,12 @@ t.test("its load is its time to the first byte, multiplied by its running reques
   t.ok(health.load > 390 && health.load < 400);
   health.end();
   watch.now += 30_000;
-  t.ok(health.load < 80);
+  t.ok(health.load > 60 && health.load < 80);
   ask(1, true, 50);
   t.ok(health.load > 50);
+  watch.now += 30_001;
+  ask(1, true, 20);
+  t.equal(health.load, 20, "what was measured so long ago does not count at all");
 });
 
 t.test("errors, which come fast, increase its load, and an answer decreases it again", async (t) => {
@@ -344,6 +392,10 @@ t.test("failures of the only caller within the window open it, and so do those t
   t.ok(unreachable.health.isUsable);
   unreachable.health.recordFailure(unreachable.health.begin());
   t.notOk(unreachable.health.isUsable);
+  const shared = watched({ window: 60_000 });
+  for (const caller of ["one", "other"]) shared.health.recordResponse(shared.health.begin(), 10, caller);
+  for (let i = 0; i < 5; i++) shared.health.recordFailure(shared.health.begin());
+  t.notOk(shared.health.isUsable, "also where several callers use it");
 });
 
 t.test("a share of failures of one caller alone does not open it either; with another one's it does", async (t) => {
