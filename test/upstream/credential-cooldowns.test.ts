@@ -65,6 +65,43 @@ t.test("a repeated refusal of a credential that rests for all is not reported", 
   t.equal(rests.usableAt(one, "y"), 64_000);
 });
 
+t.test("whom a refusal applies to after another one, or during a wait", async (t) => {
+  const usable = (prepare: (rests: CredentialCooldowns) => void, now: number, caller?: string) => {
+    const rests = new CredentialCooldowns();
+    prepare(rests);
+    return [rests.recordRefusal(one, now, caller), rests.usableAt(one, "x"), rests.usableAt(one, "y")];
+  };
+  const forAll = (rests: CredentialCooldowns) => rests.recordRefusal(one, 0);
+  t.same(usable(forAll, 29_999, "y"), [undefined, 89_999, 89_999], "for all until it is over");
+  t.same(usable(forAll, 30_000, "y"), [undefined, 0, 90_000], "and then judged from the start");
+  t.same(
+    usable((rests) => rests.recordRefusal(one, 0, "x"), 40_000, "y"),
+    ["all", 70_000, 70_000],
+    "a second caller",
+  );
+  const wait = (rests: CredentialCooldowns) => rests.recordWait(one, 0, 5000);
+  t.same(usable(wait, 4999, "x"), [undefined, 5000, 5000], "all wait already");
+  t.same(usable(wait, 4999), ["all", 34_999, 34_999]);
+  t.same(usable(wait, 5000, "x"), ["caller", 35_000, 0]);
+});
+
+t.test("a refusal is reported as one for all unless another process has found that before", async (t) => {
+  for (const [until, more, news, rest] of [
+    [5000, { nextDuration: 60_000, onlyCaller: "x" }, "all", 30_000],
+    [5000, { nextDuration: 0 }, "all", 30_000],
+    [5000, { nextDuration: 60_000 }, undefined, 60_000],
+  ] as const) {
+    const rests = new CredentialCooldowns();
+    rests.applyRemote(one, { until, ...more });
+    t.equal(rests.recordRefusal(one, 5000), news);
+    t.equal(rests.usableAt(one), 5000 + rest);
+  }
+  const rests = new CredentialCooldowns();
+  t.equal(rests.recordRefusal(one, 0), "all");
+  rests.applyRemote(one, { until: 60_000, nextDuration: 60_000, onlyCaller: "x" });
+  t.equal(rests.recordRefusal(one, 60_000, "y"), undefined, "or this one");
+});
+
 t.test("others are notified of changes, but not of every few milliseconds", async (t) => {
   const told: (number | undefined)[] = [];
   const rests: CredentialCooldowns = new CredentialCooldowns((credential) => told.push(rests.get(credential)?.until));
@@ -93,6 +130,12 @@ t.test("an operator may have all of them tried at once", async (t) => {
   t.ok(rests.recordAcceptance(other, 2000));
   rests.recordWait(one, 0, 3000);
   t.same(told, [60_000, 31_000, undefined, 2000, undefined, 3000], "a shorter wait that begins then is reported");
+  rests.recordRefusal(other, 3000);
+  rests.recordWait(other, 3000, 3_600_000, "x");
+  rests.endAll(4000);
+  t.equal(rests.usableAt(other, "x"), 4000, "no caller waits for itself");
+  rests.recordWait(other, 4000, 10_000);
+  t.same(told.splice(6), [33_000, 63_000, undefined, 4000, 14_000]);
 });
 
 t.test("a wait is reported to others however long an ended one was", async (t) => {
@@ -135,6 +178,13 @@ t.test("a long wait because of one caller is short for all others, until a secon
   others.recordWait(one, 0, 90_000, "x");
   others.recordWait(one, 90_000, 3_600_000, "y");
   t.equal(others.usableAt(one), 150_000, "the first one's wait was over");
+  const short = new CredentialCooldowns();
+  short.recordWait(one, 0, 60_000, "x");
+  short.recordWait(one, 0, 3_600_000, "y");
+  t.same([short.usableAt(one, "y"), short.usableAt(one, "x")], [3_600_000, 60_000], "the first one's was short");
+  const common = new CredentialCooldowns();
+  common.recordWait(one, 0, 120_000);
+  t.equal(common.usableAt(one, "x"), 120_000, "one that no caller caused applies to all");
 });
 
 t.test("what another process has found leaves a caller its own long wait", async (t) => {
