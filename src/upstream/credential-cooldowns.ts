@@ -19,7 +19,7 @@ interface CredentialCooldown {
   nextDuration: number;
   /** The only caller it applies to, while nobody else was refused and nobody was accepted; undefined: it applies to all. */
   onlyCaller?: string | undefined;
-  /** The caller whose request tests whether a credential in cooldown for all is accepted again. */
+  /** The caller whose request tests whether it is accepted again. */
   trialCaller?: string | undefined;
   /** Whether it has been in cooldown for all since it was last accepted. */
   wasForAll?: boolean;
@@ -151,7 +151,7 @@ export class CredentialCooldowns {
     if (this.cooldowns.size === 0) return;
     const cooldown = this.cooldownFor(credential, caller);
     if (!cooldown || cooldown.nextDuration === 0) return;
-    if (cooldown.onlyCaller === undefined && cooldown.until <= now) cooldown.trialCaller = caller;
+    if (cooldown.until <= now) cooldown.trialCaller = caller;
     cooldown.until = Math.max(cooldown.until, now + FIRST_COOLDOWN);
     this.onChange(credential);
   }
@@ -166,9 +166,6 @@ export class CredentialCooldowns {
     if (!cooldown || (cooldown.nextDuration === 0 && cooldown.until > now)) return false;
     this.cooldowns.delete(credential);
     this.onChange(credential);
-    return (
-      cooldown.nextDuration > 0 &&
-      (cooldown.wasForAll === true || cooldown.onlyCaller === undefined || cooldown.onlyCaller === caller)
-    );
+    return cooldown.nextDuration > 0 && (cooldown.wasForAll === true || cooldown.onlyCaller === caller);
   }
 }

@@ -56,6 +56,8 @@ t.test("one that was refused for one caller alone rests anew for all", async (t)
   rests.recordRefusal(one, now, "x");
   t.notOk(rests.recordAcceptance(one, now, "y"), "an acceptance that did not concern others is not reported to them");
   t.equal(rests.usableAt(one, "x"), 0);
+  rests.recordRefusal(one, now, "x");
+  t.ok(rests.recordAcceptance(one, now, "x"), "its own is");
 });
 
 t.test("a repeated refusal of a credential that rests for all is not reported", async (t) => {
@@ -79,6 +81,13 @@ t.test("whom a refusal applies to after another one, or during a wait", async (t
     ["all", 70_000, 70_000],
     "a second caller",
   );
+  const tried = (at: number) => (rests: CredentialCooldowns) => {
+    forAll(rests);
+    rests.recordUse(one, at, "y");
+  };
+  t.same(usable(tried(30_000), 31_000, "y"), [undefined, 0, 91_000], "the request that tested it");
+  t.same(usable(tried(30_000), 31_000, "x"), [undefined, 91_000, 91_000], "not one from before");
+  t.same(usable(tried(29_999), 31_000, "y"), [undefined, 91_000, 91_000], "nor one that came too soon");
   const wait = (rests: CredentialCooldowns) => rests.recordWait(one, 0, 5000);
   t.same(usable(wait, 4999, "x"), [undefined, 5000, 5000], "all wait already");
   t.same(usable(wait, 4999), ["all", 34_999, 34_999]);
