@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import t from "tap";
 import { keyStoreUnavailable, nameTaken } from "../../src/store/cached-keys.ts";
 import { generateKey } from "../../src/store/key-format.ts";
@@ -36,6 +37,27 @@ t.test("a change is not reported once a later one is known, whose secret may be 
   t.equal(inside.cache.get(record.id)?.changed, 5);
   inside.applyChange(new StoredKey({ ...row, changed: 6 }));
   t.match(told, [{ id: record.id, kind: "changed" }]);
+});
+
+t.test("a new gateway.yaml is news of a key only where it says something else of it", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  t.teardown(() => database.close());
+  const key = "a-key-of-the-operators-own-choice";
+  const keys = new SqliteKeys(database, [{ name: "ci", key }]);
+  const told: KeyChange[] = [];
+  t.teardown(keys.watch((change) => told.push(change)));
+  keys.replaceFileKeys([{ name: "ci", key }]);
+  t.same(told, []);
+  const secrets = (until: number) => new Map([[hash("sha256", key), until]]);
+  keys.replaceFileKeys([{ name: "ci", key, models: ["m"] }]);
+  t.same(told.splice(0), [{ id: "ci", kind: "changed", secrets: secrets(Number.POSITIVE_INFINITY) }]);
+  t.match(keys.find(key), { models: ["m"] });
+  const expires = Date.now() + 60_000;
+  keys.replaceFileKeys([{ name: "ci", key, expires }]);
+  t.same(told.splice(0), [{ id: "ci", kind: "changed", secrets: secrets(expires) }]);
+  keys.replaceFileKeys([]);
+  t.same(told, [{ id: "ci", kind: "revoked" }]);
+  t.equal(keys.find(key), undefined);
 });
 
 t.test("errors for names that are in use, and while the store does not respond", async (t) => {

@@ -1,4 +1,7 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { sample } from "../../support/sample.ts";
@@ -307,6 +310,33 @@ keys:
   },
 );
 
+t.test("a request to several targets asks for no more than the longest answer of one of them", async (t) => {
+  const got: string[] = [];
+  const upstream = await httpUpstream(({ body }, reply) => {
+    got.push(body.toString());
+    reply.setHeader("content-type", "application/json").end("{}");
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { openai: { url: "${upstream.origin.origin}/v1", vendor: openai, speaks: [openai-chat] } }
+models:
+  known: { targets: [{ to: openai:gpt-4.1, weight: 1000 }, openai:gpt-4o] }
+  partly: { targets: [openai:gpt-4o, openai:nobody-knows-it] }
+limits: { default: { tpm: 10M } }
+`,
+  );
+  for (const [model, sent] of [
+    ["known", 32_768],
+    ["partly", 1_000_000],
+  ] as const) {
+    const body = `{"model":"${model}","messages":[],"max_tokens":1000000}`;
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    t.equal(answer.status, 200);
+    t.match(got.pop(), new RegExp(`"max_tokens":${sent}}`), model);
+  }
+});
+
 t.test("an object that several limits may be in is parsed once for a reservation, once to reduce them", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
@@ -351,6 +381,32 @@ limits: { default: { budget: $0.02 } }
   t.equal((await ask({})).status, 429, "16,384 tokens that the vendor may give");
 });
 
+t.test("an edited picture is reserved at the price of an edit", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-images] } }
+models:
+  dear: { targets: [p:m], price: { image: 0.01, image_edit: 0.5 } }
+  sized: { targets: [p:m], price: { image: 0.01, image_edit: { "": 0.01, "hd 1024x1024": 0.5 } } }
+  cheap: { targets: [p:m], price: { image: 0.01, image_edit: 0.3 } }
+limits: { default: { budget: $0.4 } }
+`,
+  );
+  const edit = async (model: string) => {
+    const body = new FormData();
+    body.append("model", model);
+    body.append("prompt", "a");
+    body.append("image", new Blob([Buffer.from(png(9), "base64")]), "a.png");
+    const { "content-type": _, ...headers } = asking();
+    const answer = await fetch(`${url}/v1/images/edits`, { method: "POST", headers, body });
+    await answer.text();
+    return answer.status;
+  };
+  t.same([await edit("dear"), await edit("sized"), await edit("cheap")], [429, 429, 200]);
+});
+
 t.test("a picture that a tool of the vendor's may draw is reserved where it costs something", async (t) => {
   const upstream = await httpUpstream();
   t.teardown(() => upstream.close());
@@ -371,6 +427,25 @@ limits: { default: { budget: $0.16 } }
   t.match(await ask(',"tools":[{"type":"function","name":"f","parameters":{}}]'), { status: 200 });
   for (const type of ["image_generation", "image\\u005fgeneration"])
     t.match(await ask(`,"tools":[{"type":"${type}"}]`), { status: 429, text: /16/ }, "4,160 tokens at $40 a million");
+  /** The status for a body that arrives in these pieces. */
+  const askInPieces = async (...pieces: string[]) => {
+    const headers = { ...asking(), "transfer-encoding": "chunked" };
+    const asked = request(`${url}/v1/responses`, { method: "POST", headers });
+    const answered = once(asked, "response") as Promise<[IncomingMessage]>;
+    asked.flushHeaders();
+    for (const piece of pieces) {
+      asked.write(piece);
+      await sleep(10);
+    }
+    asked.end();
+    const [answer] = await answered;
+    answer.resume();
+    return answer.statusCode;
+  };
+  const [head, end] = ['{"model":"m","input":"a","max_output_tokens":10,"tools":[{"type":"', '"}]}'];
+  for (const name of [["image_gene", "ration"], ["image_g", "ene", "ration"], [..."image_generation"]])
+    t.equal(await askInPieces(head + name[0], ...name.slice(1), end), 429, name.join(" "));
+  t.equal(await askInPieces(`${head}web_`, `search${end}`), 200);
 });
 
 t.test("a picture that a tool would draw without a price is refused where a budget has to hold", async (t) => {
