@@ -17,10 +17,19 @@ export function linger(request: IncomingMessage, response: ServerResponse, body:
   // Without a body node would send the head only with the end.
   if (request.method === "HEAD") response.flushHeaders();
   response.write(body);
-  new LingeringClose(request, response);
+  new LingeringClose(request, () => response.end());
 }
 
-/** Discards the rest of a request that was refused. */
+/**
+ * Discards the rest of a request whose response has ended before it: many clients read nothing before they have sent everything.
+ */
+export function discardRest(request: IncomingMessage): void {
+  // Node drops what nobody has begun to read, but uncounted.
+  (request as { _dumped?: boolean })._dumped = false;
+  new LingeringClose(request);
+}
+
+/** Discards the rest of a request that was refused, or answered early. */
 class LingeringClose implements BodyConsumer, BodyRateListener {
   private readonly pace = new BodyRateMonitor(LIMITS, this);
   private readonly limit = setTimeout(() => this.onTooSlow(), LIMITS.time);
@@ -29,15 +38,16 @@ class LingeringClose implements BodyConsumer, BodyRateListener {
   private pieces = 0;
   private detached = false;
 
+  /** @param onClosed called when no more comes */
   constructor(
     private readonly request: IncomingMessage,
-    response: ServerResponse,
+    onClosed: () => void = () => {},
   ) {
     this.chunked = request instanceof ServerRequest && request.headerList.has("transfer-encoding");
     request.on("error", () => {});
     request.once("close", () => {
       this.onEnd();
-      response.end();
+      onClosed();
     });
     if (!(request instanceof ServerRequest && request.deliverTo(this))) {
       request.on("data", (piece: Buffer) => this.onChunk(piece));

@@ -15,6 +15,7 @@ import { type EarlyRequest, earlyFields, refuseEarly } from "./early-refusal.ts"
 import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
 import { guard, type HeadLimits } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, takeSubprotocols } from "./handshake.ts";
+import { discardRest } from "./linger.ts";
 import { Listener, type SocketAddress } from "./listener.ts";
 import { type ArrivalFacts, createExchange, parseQuery, refuseRepeated } from "./new-exchange.ts";
 import { Overload, type OverloadLimits, WaitingRequest } from "./overload.ts";
@@ -304,6 +305,7 @@ export class Downstream {
     exchange.dropped.push(...dropped);
     response.once("close", () => {
       if (!response.writableFinished) exchange.abort();
+      else if (!request.complete && !request.destroyed) discardRest(request);
     });
     if (response.destroyed) exchange.abort();
     const reply = new Reply(exchange, request, response, generation, expectsContinue);

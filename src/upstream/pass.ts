@@ -20,8 +20,6 @@ import { InspectedBody } from "./inspected-body.ts";
 import { forwarderOf, type PassRoute, readErrorBody, readRewritableBody } from "./pass-bodies.ts";
 import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
 
-/** Milliseconds for which the rest of a request is read and discarded when it was answered before its end. */
-const LINGER = 2000;
 /** Milliseconds that a peer which does not read gets to take the bytes written so far before its connection is closed. */
 const FLUSH = 1000;
 /** Milliseconds of a check of a piece of the body after which the next one waits for the next turn. */
@@ -433,9 +431,6 @@ export class PassThroughRequest implements ActiveResponse {
       this.upstream?.destroy();
       // The response came before the end of the request: the library would leave the request, and so its connection, paused.
       request.unpipe().resume();
-      setTimeout(() => {
-        if (!request.complete) request.destroy();
-      }, LINGER).unref();
     }
     if (response.writableFinished) this.end.resolve();
     else this.end.reject(new GatewayError("client_gone"));

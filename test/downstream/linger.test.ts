@@ -1,8 +1,9 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import t, { type Test } from "tap";
-import { startGateway } from "../support/gateway.ts";
+import { KEY, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
+import { rawUpstream } from "../support/upstream.ts";
 
 const HEAD = "POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
 const YAML = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
@@ -11,6 +12,11 @@ const LIST = "GET /v1/models HTTP/1.1\r\nhost: a\r\n\r\n";
 /** A client without a key that writes all of its body before it reads anything. */
 async function refused(t: Test, framing: string, body: string) {
   const { port } = await startGateway(t, YAML);
+  return answered(t, port, `${HEAD}${framing}\r\n\r\n${body}`, 401);
+}
+
+/** Writes a whole request before it reads its answer. */
+async function answered(t: Test, port: number, request: string, status: number) {
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
   t.teardown(() => socket.destroy());
   const got = { socket, text: "", ended: false, error: undefined as Error | undefined };
@@ -18,10 +24,10 @@ async function refused(t: Test, framing: string, body: string) {
   socket.on("data", (piece: string) => (got.text += piece)).on("end", () => (got.ended = true));
   socket.on("error", (error) => (got.error = error));
   await once(socket, "connect");
-  await new Promise((written) => socket.write(`${HEAD}${framing}\r\n\r\n${body}`, written));
+  await new Promise((written) => socket.write(request, written));
   socket.resume();
-  await until(() => got.text.includes("}"), "the refusal");
-  t.match(got.text, /^HTTP\/1\.1 401 /);
+  await until(() => got.text.includes("}"), "the answer");
+  t.ok(got.text.startsWith(`HTTP/1.1 ${status} `), got.text);
   return got;
 }
 
@@ -51,13 +57,41 @@ for (const [what, framing, body] of [
     t.equal(got.ended, false);
   });
 
+t.test("a form that its provider answers early is read to its end, and its connection is reused", async (t) => {
+  const upstream = await rawUpstream((socket) =>
+    socket.write("HTTP/1.1 400 No\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"),
+  );
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", credential: provider-secret, speaks: [openai-images] } }
+models: { any: { targets: [up:vendor] } }
+`;
+  const { port } = await startGateway(t, yaml);
+  const field = (name: string, value: string) =>
+    `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const form = `${field("model", "any")}${field("image", "x".repeat(16 << 20))}--b--\r\n`;
+  const headers = [`x-api-key: ${KEY}`, "content-type: multipart/form-data; boundary=b"];
+  const head = ["POST /v1/images/edits HTTP/1.1", "host: a", ...headers, `content-length: ${form.length}`, "", ""];
+  const got = await answered(t, port, head.join("\r\n") + form, 400);
+  got.socket.write(LIST);
+  await until(() => got.text.split("HTTP/1.1 ").length === 3, "the next answer");
+});
+
+t.test("the rest of a request that a plugin has answered is not read whatever it costs", async (t) => {
+  const plugin = "export default class P { access(exchange) { exchange.answer = { body: '{}' }; } }";
+  const yaml = `${YAML}plugins: { p: { from: ./p.js } }\nchains: { llm: [p, models] }\n`;
+  const { port } = await startGateway(t, yaml, { "p.js": plugin });
+  const request = `${HEAD}transfer-encoding: chunked\r\n\r\n${chunks(200_000, 20)}`;
+  const got = await answered(t, port, request, 200);
+  await until(() => got.ended, "the end of what comes");
+});
+
 t.test("the refusal of a HEAD request comes before the body that it announces", async (t) => {
   const { port } = await startGateway(t, YAML);
   const socket = connect({ port, host: "127.0.0.1" });
   t.teardown(() => socket.destroy());
   let text = "";
   socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
-  socket.write("HEAD /v1/models HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n");
+  socket.write("HEAD /v1/models HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 10\r\n\r\n");
   await until(() => text.includes("\r\n\r\n"), "the refusal");
   t.match(text, /^HTTP\/1\.1 401 .*\r\n\r\n$/s);
   text = "";
