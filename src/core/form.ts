@@ -2,6 +2,8 @@
 export interface Form {
   /** False: the bytes after the body have not arrived yet and can be sent only once. */
   readonly replayable: boolean;
+  /** When the last of what has been read of it was read, of `performance.now()`. */
+  readonly lastReadAt: number;
   /** Short fields that limit the output, as far as they have arrived. */
   readonly fields: ReadonlyMap<string, string>;
   /** Returns the whole form with `body` in its place; an error while streaming ends the request. */

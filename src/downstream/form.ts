@@ -73,6 +73,7 @@ class FormReader implements Form {
   private to = 0;
   private spool: Spool | undefined;
   private ended = false;
+  lastReadAt = 0;
   /** The declared length of the whole form. */
   private readonly declared: number | undefined;
   private bodyEnd = 0;
@@ -149,6 +150,7 @@ class FormReader implements Form {
   private async readNext(): Promise<void> {
     const { scanner } = this;
     const piece = await this.pieces.next();
+    this.lastReadAt = performance.now();
     this.to += piece?.length ?? 0;
     const searching = !scanner.found;
     try {

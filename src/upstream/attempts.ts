@@ -290,7 +290,7 @@ export class Upstreams {
     const wait = seconds === undefined ? undefined : seconds * 1000;
     attempt.respondedAt = exchange.elapsed;
     this.options.rates?.record(attempt, headers);
-    this.health.recordResponse(attempt, status, wait, attempt.respondedAt - attempt.startedAt);
+    this.health.recordResponse(attempt, status, wait, attempt.respondedAt - waitStart(exchange, attempt));
     const forbidsRetry = headers.get("x-should-retry") === "false";
     return {
       attempt,
@@ -452,12 +452,17 @@ const invalidResponse = (message: string, hint?: string): GatewayError =>
   new GatewayError("upstream_invalid", { message, ...(hint !== undefined && { hint }) });
 
 /**
- * Returns the milliseconds that a client which has left waited for the last attempt; 0 where it has not left. The upload of a
- * streamed form counts as the client's own time.
+ * Returns the milliseconds from the exchange's start from which an attempt waits for its provider: the upload of a streamed form is
+ * the client's own time.
  */
-function clientWaitTime({ aborted, form, attempts, elapsed }: Exchange): number {
-  const { startedAt = elapsed } = attempts.at(-1) ?? {};
-  return aborted && form?.replayable !== false ? elapsed - startedAt : 0;
+const waitStart = ({ form, arrivedAt }: Exchange, { startedAt }: Attempt): number =>
+  form ? Math.max(startedAt, form.lastReadAt - arrivedAt) : startedAt;
+
+/** Returns the milliseconds that a client which has left waited for the last attempt; 0 where it has not left. */
+function clientWaitTime(exchange: Exchange): number {
+  const { aborted, form, attempts, elapsed } = exchange;
+  const last = attempts.at(-1);
+  return last && aborted && form?.replayable !== false ? elapsed - waitStart(exchange, last) : 0;
 }
 
 /** Returns the listener for the end of an attempt. */

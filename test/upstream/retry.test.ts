@@ -1,6 +1,7 @@
 import t, { type Test } from "tap";
 import { outcomeOfError, outcomeOfStatus, RetryBudget, waitUnlessAborted } from "../../src/upstream/retry.ts";
-import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { talk } from "../support/connection.ts";
+import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 import { OK, type RawRequest, rawUpstream, type Script } from "../support/upstream.ts";
 
@@ -117,6 +118,29 @@ t.test("a provider that hangs is put to rest once enough clients have disconnect
   }
   t.equal((await chat(running)).status, 200);
   t.same([silent.seen.length, fine.seen.length], [3, 1]);
+});
+
+t.test("a form that its client sends slowly makes no slow provider", async (t) => {
+  const [one, two] = [await provider(t, ok), await provider(t, ok)];
+  const yaml = (name: string, { upstream }: typeof one) =>
+    `  ${name}: { url: "${upstream.origin.origin}/v1", speaks: [openai-images], health: { slow: 1500ms, requests: 1, failures: 100 } }\n`;
+  const model = "models: { m: { targets: [{ to: one:m, weight: 1000000 }, two:m] } }\n";
+  const { port } = await startGateway(t, `providers:\n${yaml("one", one)}${yaml("two", two)}${model}`);
+  const field = (name: string) => `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\nm\r\n`;
+  const [start, end] = [`${field("model")}${field("image")}`, "--b--\r\n"];
+  const headers = [`x-api-key: ${KEY}`, "content-type: multipart/form-data; boundary=b"];
+  const length = `content-length: ${start.length + end.length}`;
+  for (let i = 0; i < 2; i++) {
+    const client = talk(
+      t,
+      port,
+      ["POST /v1/images/edits HTTP/1.1", "host: a", ...headers, length, "", start].join("\r\n"),
+    );
+    await until(() => one.seen.length > i, "the beginning of the request");
+    setTimeout(() => client.socket.write(end), i === 0 ? 1600 : 100);
+    await until(() => client.text.endsWith("{}"), "the answer");
+  }
+  t.same([one.seen.length, two.seen.length], [2, 0]);
 });
 
 t.test("after a first-byte timeout another provider is tried once, never the same one", async (t) => {
