@@ -30,6 +30,8 @@ export interface RouteMatch {
   pathModel?: string | undefined;
   /** The model that the path names in place of the body's, where the protocol has it in the body. */
   deployment?: string;
+  /** The query with the names of the path that is served, where the request's has others. */
+  query?: Query;
   strict?: boolean;
   pass?: PassMatch;
   /** The path in the form that is served, and a notice if that differs from the request's. */
@@ -129,18 +131,15 @@ export class Paths {
   findSocket(raw: string, query: Query): RouteMatch | undefined {
     const candidates = this.candidates(raw);
     for (const path of candidates) {
-      const mounts = this.mountsOf(path).filter(({ protocol }) => protocol);
-      for (const { pattern, protocol, chain, as = pattern } of mounts) {
-        const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
-        const located = protocol?.socket?.locate(as, rest, query);
-        if (protocol && located)
-          return { chain, protocol, operation: located.operation, path, pathModel: located.model };
-      }
-      if (mounts.length > 0) return undefined;
+      const found = this.lookUpSocket(path, query);
+      if (found) return found;
+      if (this.mountsOf(path).some(({ protocol }) => protocol)) return undefined;
       const passed = this.findPass(path, path !== candidates[0]);
       if (passed) return passed;
     }
-    return undefined;
+    const below = this.belowFolder(candidates[0] as string);
+    const found = below === undefined ? undefined : this.lookUpSocket(below, query);
+    return found ? noted(found, raw) : this.findDeployedSocket(candidates, query);
   }
 
   /** Returns the protocol whose clients send such a request; it decides the dialect of errors, and of plugins that serve. */
@@ -199,15 +198,35 @@ export class Paths {
     query: Query,
     headers: HeaderList,
   ): RouteMatch | undefined {
-    if (query.get("api-version") === null || candidates.some((path) => this.removedPaths.has(path))) return undefined;
-    const { folder, name, rest } = DEPLOYED_PATH.exec(candidates[0] as string)?.groups ?? {};
-    if (folder === undefined || this.isOwnFolder(folder)) return undefined;
-    for (const segment of this.versionSegments) {
-      const found = this.lookUp(method, `/${segment}${rest}`, query, headers);
+    const { name, paths } = this.deployedPaths(candidates, query);
+    for (const path of paths) {
+      const found = this.lookUp(method, path, query, headers);
       if (found && found.pathModel === undefined)
         return name === undefined ? found : { ...found, deployment: unescapePath(name) };
     }
     return undefined;
+  }
+
+  /** Finds the route of such a client's WebSocket, which has the model's name in its query. */
+  private findDeployedSocket(candidates: readonly string[], query: Query): RouteMatch | undefined {
+    for (const path of this.deployedPaths(candidates, query).paths) {
+      const parameter = this.lookUpSocket(path, query)?.protocol.socket?.modelParameter;
+      if (parameter === undefined) continue;
+      const renamed = query.renamed("deployment", parameter);
+      const found = this.lookUpSocket(path, renamed);
+      if (found) return { ...found, query: renamed };
+    }
+    return undefined;
+  }
+
+  /** Returns the name of a deployment in a path, if it has one, and the paths that may be meant. */
+  private deployedPaths(candidates: readonly string[], query: Query): { name?: string | undefined; paths: string[] } {
+    const [path = ""] = candidates;
+    if (query.get("api-version") === null || candidates.some((each) => this.removedPaths.has(each)))
+      return { paths: [] };
+    const { folder, name, rest } = DEPLOYED_PATH.exec(path)?.groups ?? {};
+    if (folder === undefined || this.isOwnFolder(folder)) return { paths: [] };
+    return { name, paths: this.versionSegments.map((segment) => `/${segment}${rest}`) };
   }
 
   /** Reports whether the operator has paths in a folder, in whatever case it is written, besides default ones. */
@@ -232,6 +251,15 @@ export class Paths {
       if (!protocol || !path.startsWith(`${pattern}/`)) continue;
       const operation = protocol.storedResponses?.locate(method, path.slice(pattern.length + 1));
       if (operation) return { chain, protocol, operation, path };
+    }
+    return undefined;
+  }
+
+  private lookUpSocket(path: string, query: Query): RouteMatch | undefined {
+    for (const { pattern, protocol, chain, as = pattern } of this.mountsOf(path)) {
+      const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
+      const located = protocol?.socket?.locate(as, rest, query);
+      if (protocol && located) return { chain, protocol, operation: located.operation, path, pathModel: located.model };
     }
     return undefined;
   }

@@ -367,11 +367,11 @@ export class Downstream {
   ): void {
     const generation = this.current();
     const headers = request.headerList;
-    const query = parseQuery(text);
-    const destination = generation.paths.findSocket(raw, query);
+    const asked = parseQuery(text);
+    const destination = generation.paths.findSocket(raw, asked);
     if (!destination) throw new GatewayError("upgrade_required");
     refuseExplanation(headers);
-    const { protocol, pass: passes } = destination;
+    const { protocol, pass: passes, query = asked } = destination;
     refuseRepeated(query, passes ? ["key"] : ["key", protocol.socket?.modelParameter ?? "model"]);
     const key = handshakeKey(headers);
     const offer = takeSubprotocols(headers, generation.paths.socketProtocols);

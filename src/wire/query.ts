@@ -33,6 +33,15 @@ export class Query {
     return removed.map(({ name }) => name);
   }
 
+  /** Returns a query in which one name stands for another. */
+  renamed(from: string, to: string): Query {
+    const query = new Query();
+    query.pairs = this.pairs.map((pair) =>
+      pair.name === from ? { name: to, value: pair.value, raw: pairText(to, pair.value) } : pair,
+    );
+    return query;
+  }
+
   entries(): (readonly [name: string, value: string])[] {
     return this.pairs.map(({ name, value }) => [name, value] as const);
   }
@@ -57,7 +66,7 @@ export class Query {
 
   /** Returns the text with another value for a name, if that occurs. */
   with(name: string, value: string): string {
-    const pair = `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+    const pair = pairText(name, value);
     return this.pairs.map((other) => (other.name === name ? pair : other.raw)).join("&");
   }
 
@@ -81,6 +90,8 @@ export const decodeBytes = (text: string): string =>
   text.includes("%")
     ? text.replaceAll(/%[0-9a-f]{2}/gi, (byte) => String.fromCharCode(Number(`0x${byte.slice(1)}`)))
     : text;
+
+const pairText = (name: string, value: string): string => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
 
 const decode = (text: string): string => decodeURIComponent(text.replaceAll("+", " "));
 

@@ -89,6 +89,24 @@ t.test("a key limited to some models may send nothing that could name another on
   t.equal(upstream.handshakes.length, 10);
 });
 
+t.test("azure's clients are served: the deployment of their query is the model, also below a folder", async (t) => {
+  const { upstream, running } = await talking(t);
+  const azure = "/openai/realtime?api-version=2025-04-01-preview";
+  for (const path of [`${azure}&deployment=voice`, "/openai/v1/realtime?model=voice", `${azure}&model=voice`])
+    for (const key of [KEY, LIMITED]) {
+      const { socket, closed } = await open(address(running, path), [], { "api-key": key });
+      socket.close();
+      await closed;
+      t.equal(upstream.handshakes.at(-1)?.url, "/v1/realtime?model=gpt-real%20time", path);
+    }
+  t.equal((await ledger(running))[0]?.model, "voice");
+  const limited = { "api-key": LIMITED };
+  await t.rejects(open(address(running, `${azure}&deployment=other`), [], limited), /^403/);
+  await t.rejects(open(address(running, `${azure}&deployment=voice&model=other`), [], limited), /^400.*twice/);
+  await t.rejects(open(address(running, "/openai/realtime?deployment=voice"), [], limited), /^426/);
+  t.equal(upstream.handshakes.length, 6);
+});
+
 t.test(
   "a key is accepted wherever clients send it, and never sent to the provider; the model is renamed",
   async (t) => {

@@ -45,3 +45,9 @@ t.test("escapes are decoded byte by byte, and broken ones are kept", async (t) =
   t.equal(decodeBytes("/%2e%2E/%c3%a9"), "/../\u00c3\u00a9");
   t.equal(decodeBytes("100%/%zz"), "100%/%zz");
 });
+
+t.test("a query in which a name stands for another keeps all else as it came", async (t) => {
+  const query = new Query("a=x%20y&b=%31&a=+");
+  t.equal(query.renamed("a", "c").toString(), "c=x%20y&b=%31&c=%20");
+  t.equal(query.renamed("z", "c").toString(), query.toString());
+});
