@@ -89,11 +89,8 @@ async function checkRedis(url: string): Promise<void> {
   const server = await RedisServer.create(url);
   try {
     await server.connect();
-    const policy = await server.evictionPolicy();
-    if (policy !== undefined)
-      throw new FileError(
-        `store: limits: ${server.address} removes keys when its memory is full (maxmemory-policy ${policy}), and with them what is spent and reserved, so that limits can be passed; set maxmemory-policy noeviction there`,
-      );
+    const warning = await server.evictionWarning();
+    if (warning !== undefined) throw new FileError(warning);
   } catch (thrown) {
     throw thrown instanceof FileError ? thrown : unusableRedis(server, thrown);
   } finally {

@@ -787,7 +787,9 @@ export class RedisLimiter extends Limiter {
 export async function openRedisLimiter(url: string, parts: Omit<RedisLimiterParts, "server">): Promise<RedisLimiter> {
   const server = await RedisServer.create(url);
   try {
-    return await RedisLimiter.open({ ...parts, server });
+    const limiter = await RedisLimiter.open({ ...parts, server });
+    void server.evictionWarning().then((warning) => warning !== undefined && parts.warn(warning));
+    return limiter;
   } catch (cause) {
     throw unusableRedis(server, cause);
   }

@@ -149,12 +149,13 @@ export class RedisServer {
     }
   }
 
-  /** Returns the policy by which the server removes keys when its memory is full; undefined: none, or it does not tell. */
-  async evictionPolicy(): Promise<string | undefined> {
+  /** Returns a warning where the server removes keys when its memory is full; undefined: it does not, or it does not tell. Never rejects. */
+  async evictionWarning(): Promise<string | undefined> {
     const memory = await this.connection?.sendCommand(["INFO", "memory"]).catch(() => undefined);
     const value = (name: string) => new RegExp(`^${name}:(\\S+)`, "m").exec(String(memory))?.[1];
     const policy = value("maxmemory_policy");
-    return policy === "noeviction" || value("maxmemory") === "0" ? undefined : policy;
+    if (policy === undefined || policy === "noeviction" || value("maxmemory") === "0") return undefined;
+    return `store: limits: ${this.address} removes keys when its memory is full (maxmemory-policy ${policy}), and with them what is spent and reserved, so that limits can be passed; set maxmemory-policy noeviction there`;
   }
 
   /** Closes the connection; pending commands fail. */
