@@ -134,7 +134,7 @@ interface Closer {
 }
 
 /** What a generation is put together from, and offers as members of its own. */
-class GenerationParts {
+class GenerationMembers {
   declare readonly config: Config;
   declare readonly providers: Providers;
   declare readonly paths: Paths;
@@ -161,13 +161,13 @@ class GenerationParts {
   /** The dialect used where nothing shows the caller's. */
   declare readonly common: Protocol;
 
-  constructor(parts: GenerationParts) {
+  constructor(parts: GenerationMembers) {
     Object.assign(this, parts);
   }
 }
 
 /** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
-export class Generation extends GenerationParts {
+export class Generation extends GenerationMembers {
   private running = 0;
   private begunCount = 0;
   private onIdle: (() => void) | undefined;
@@ -191,7 +191,7 @@ export class Generation extends GenerationParts {
    * @param closers in the order in which their parts were started
    */
   private constructor(
-    parts: GenerationParts,
+    parts: GenerationMembers,
     processes: number | undefined,
     private readonly closers: readonly Closer[],
   ) {
@@ -280,9 +280,9 @@ export class Generation extends GenerationParts {
     const add = (some: readonly LimitLevel[]) => {
       for (const level of some) found.set(level.scope, level);
     };
-    for (let at = 0; at < callers.length; at += STATUSES) {
-      for (const caller of callers.slice(at, at + STATUSES)) add(levels.forReport(caller));
-      if (callers.length > STATUSES) await nextTurn();
+    for (let at = 0; at < callers.length; at += STATUSES_TOGETHER) {
+      for (const caller of callers.slice(at, at + STATUSES_TOGETHER)) add(levels.forReport(caller));
+      if (callers.length > STATUSES_TOGETHER) await nextTurn();
     }
     const keyless = servesKeyless(config);
     add(levels.forRequest(undefined).filter(({ kind }) => kind !== "key" || keyless));
@@ -290,9 +290,9 @@ export class Generation extends GenerationParts {
     add([...providers.keys()].flatMap((name) => levels.provider(name) ?? []));
     const all = [...found.values()];
     const statuses: LimitStatus[] = [];
-    for (let at = 0; at < all.length; at += STATUSES) {
+    for (let at = 0; at < all.length; at += STATUSES_TOGETHER) {
       if (at > 0) await nextTurn();
-      for (const status of await limiter.statuses(all.slice(at, at + STATUSES))) statuses.push(status);
+      for (const status of await limiter.statuses(all.slice(at, at + STATUSES_TOGETHER))) statuses.push(status);
     }
     return statuses;
   }
@@ -354,7 +354,7 @@ export class Generation extends GenerationParts {
 /** Milliseconds for a part to close. */
 const CLOSE_TIMEOUT = 5000;
 /** Limits that are read in one turn of the event loop, and in one query. */
-const STATUSES = 500;
+const STATUSES_TOGETHER = 500;
 
 async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
   for (const { name, close } of closers.toReversed()) {

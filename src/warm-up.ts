@@ -22,9 +22,9 @@ const GATEWAYS = 2;
 /** Concurrent clients, before the first real request. */
 const CLIENTS = 8;
 /** Requests per connection: closing one changes V8's type feedback. */
-const CONNECTION = 10;
+const REQUESTS_PER_CONNECTION = 10;
 /** Requests after which there is hardly anything left to compile. */
-const ENOUGH = 10_000;
+const MAX_REQUESTS = 10_000;
 /** Milliseconds after which the warm-up of a busy process is given up. */
 const MAX_WARM_UP_TIME = 60_000;
 /** The beginning of the name of a warm-up's folder. */
@@ -32,7 +32,7 @@ const FOLDER_PREFIX = "gateway-warm-up-";
 /** Milliseconds after which a warm-up's folder was left by a process that was killed. */
 const ABANDONED_AFTER = 60 * 60_000;
 /** Milliseconds without a real request before it continues. */
-const IDLE = 100;
+const IDLE_TIME = 100;
 /**
  * How often V8 calls a function before it compiles it with Maglev, and since it last saw a new type there; and whether it notes
  * types only from the eighth call on. Fewer calls suffice here, because the same few requests come again and again.
@@ -107,11 +107,11 @@ export class WarmUp {
    */
   async continue(begun: () => number): Promise<void> {
     const end = performance.now() + MAX_WARM_UP_TIME;
-    const shouldContinue = () => !this.closed && this.count + begun() < ENOUGH && performance.now() < end;
+    const shouldContinue = () => !this.closed && this.count + begun() < MAX_REQUESTS && performance.now() < end;
     try {
       while (shouldContinue()) {
         const before = begun();
-        await after(IDLE);
+        await after(IDLE_TIME);
         const idle = () => begun() === before;
         if (idle()) await this.runClient(() => shouldContinue() && idle());
       }
@@ -176,7 +176,7 @@ export class WarmUp {
     let answer = "";
     let sent = 0;
     const next = () => {
-      if (sent === 0 || (sent < CONNECTION && goOn())) {
+      if (sent === 0 || (sent < REQUESTS_PER_CONNECTION && goOn())) {
         sent++;
         socket.write(this.requests[this.count++ % this.requests.length] as Buffer);
       } else socket.destroy();

@@ -164,7 +164,7 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
       ? times * Math.max(highestPrice(assumedPrice.image), highestPrice(assumedPrice.image_edit))
       : 0;
     maxCost += cost(dearestUsage(inputTokens, output, assumedPrice, tier), assumedPrice);
-    maxCost += Math.ceil(imagesUsd * NANO);
+    maxCost += Math.ceil(imagesUsd * NANO_PER_USD);
   }
   if (untranslated && imageTokens > 0 && price) {
     maxCost += Math.ceil(imageTokens * imageToolRate(price) * NANO_PER_RATE);
@@ -191,7 +191,7 @@ const plausibleInput = (input: number, body: Body): number =>
   Math.min(input, Math.ceil(body.length / USUAL_BYTES_PER_TOKEN));
 
 /** Nano-dollars per dollar. */
-const NANO = 1e9;
+const NANO_PER_USD = 1e9;
 /** Nano-dollars per token at a rate of one dollar per million. */
 const NANO_PER_RATE = 1000;
 

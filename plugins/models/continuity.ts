@@ -5,7 +5,7 @@ import { type Health, Marketplace, type Protocol, type RouteExchange, type Targe
 type ConversationNames = NonNullable<Protocol["conversation"]>;
 
 /** Leading turns in which the user's first text is searched. */
-const FIRST = 8;
+const MAX_SEARCHED_TURNS = 8;
 
 /**
  * Returns a hash that is the same for all requests of a conversation, and on every instance: of the client's own name for it
@@ -46,7 +46,7 @@ function openingText(
   const member = body.member(turns);
   if (member?.kind === "string") return String(body.value(turns));
   if (member?.kind !== "array") return undefined;
-  for (const turn of body.elements(turns, FIRST)) {
+  for (const turn of body.elements(turns, MAX_SEARCHED_TURNS)) {
     const request = { [turns]: [turn] };
     let text = "";
     for (const { path, kind } of protocol.texts.request(request)) {

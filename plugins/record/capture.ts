@@ -40,7 +40,7 @@ export interface CaptureState {
 /** Maximum characters of a key that is found across the frames of a stream. */
 const MAX_SECRET = 2048;
 /** Milliseconds of searching in one turn of the event loop, and in all for one response. */
-const [TURN, MAX_SEARCH] = [10, 1000];
+const [TURN_TIME, MAX_SEARCH] = [10, 1000];
 /** Bytes of a frame from which its search may take too long at once, and the milliseconds after which that is ended. */
 const [LONG_FRAME, MAX_STEP] = [4096, 50];
 const END = new Frame("end", Buffer.alloc(0));
@@ -107,7 +107,7 @@ export class Capture {
           const cleaned = frame.bytes.length < LONG_FRAME ? clean(frame) : runBriefly(() => clean(frame));
           passed.push(...[cleaned ?? frame].flat());
           const took = performance.now() - began;
-          if (took < TURN) continue;
+          if (took < TURN_TIME) continue;
           spent += took;
           if (spent > MAX_SEARCH) throw new Error("The search takes too long.");
           yield;

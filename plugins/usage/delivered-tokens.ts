@@ -5,14 +5,14 @@ import { valueAt } from "./value-at.ts";
 /** A called tool's name: in the frame that begins a call, or in each. */
 const CALL_NAME = /"name" ?: ?"[^"]/;
 /** Frames that are parsed: the first ones with text, then one in so many, and all of unusual length. */
-const FIRST = 8;
-const EVERY = 16;
+const FIRST_FRAMES = 8;
+const SAMPLE_INTERVAL = 16;
 /** Maximum difference in bytes between a usual frame and the mean of those with text. */
-const USUAL = 48;
+const MAX_USUAL_DIFFERENCE = 48;
 /** Characters of a call from which its own text counts. */
-const LONG = 256;
+const LONG_CALL = 256;
 /** Characters at a text's beginning and end by which a repetition is recognised. */
-const SHORT = 32;
+const EDGE_LENGTH = 32;
 /** Bytes: a shorter frame holds no text: a comment, a ping. */
 const MIN_FRAME_BYTES = 48;
 
@@ -71,8 +71,8 @@ export class DeliveredTokens {
   observe(frame: Frame): void {
     const { length } = frame.bytes;
     if (length < MIN_FRAME_BYTES) return;
-    const isUsual = this.read >= FIRST && Math.abs(length - this.lengths / this.read) <= USUAL;
-    if (isUsual && this.usual % EVERY !== EVERY - 1) {
+    const isUsual = this.read >= FIRST_FRAMES && Math.abs(length - this.lengths / this.read) <= MAX_USUAL_DIFFERENCE;
+    if (isUsual && this.usual % SAMPLE_INTERVAL !== SAMPLE_INTERVAL - 1) {
       this.usual++;
       this.measured++;
       this.bytes += length;
@@ -83,7 +83,7 @@ export class DeliveredTokens {
     this.found += tokens;
     if (isUsual) this.usual++;
     // A usual frame may have no text too; among the first ones, a frame without text does not count as usual.
-    if (text > USUAL || (text === 0 && !isUsual)) return;
+    if (text > MAX_USUAL_DIFFERENCE || (text === 0 && !isUsual)) return;
     this.read++;
     this.lengths += length;
     this.counts += tokens;
@@ -147,8 +147,8 @@ export class DeliveredTokens {
 
   /** Counts a call that arrives whole: some protocols repeat it, and short ones are covered by the weights. */
   private addWholeCall(text: string): void {
-    if (text.length < LONG) return;
-    const short = `${text.length} ${text.slice(0, SHORT)} ${text.slice(-SHORT)}`;
+    if (text.length < LONG_CALL) return;
+    const short = `${text.length} ${text.slice(0, EDGE_LENGTH)} ${text.slice(-EDGE_LENGTH)}`;
     if (this.wholeCalls.has(short)) return;
     this.wholeCalls.add(short);
     this.wholeCallTokens += estimateTokens(text);

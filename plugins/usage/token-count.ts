@@ -14,7 +14,7 @@ const BYTES_PER_TOKEN = 3.2;
 
 const SPACE = /^\s+$/;
 /** Number of ASCII characters. */
-const ASCII = 0x80;
+const ASCII_CHARACTERS = 0x80;
 
 /** Characters of a text from which only samples are counted, evenly distributed: all of it would block other requests. */
 const LONG_TEXT = 256 * 1024;
@@ -41,7 +41,7 @@ function countTokens(text: string): number {
 }
 
 function isAscii(text: string): boolean {
-  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= ASCII) return false;
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= ASCII_CHARACTERS) return false;
   return true;
 }
 

@@ -3,7 +3,7 @@ import type { AdminGateway } from "./admin-gateway.ts";
 import { speedFields } from "./overview.ts";
 
 /** Rows from which the gateway's overhead is computed. */
-const NEWEST = 200;
+const MAX_SAMPLED_ROWS = 200;
 
 /** Returns the last hour's data for the console's first page besides figures: failures, speeds, and the gateway's overhead. */
 export async function lastHour({ stores: { ledger } }: AdminGateway): Promise<object> {
@@ -13,7 +13,7 @@ export async function lastHour({ stores: { ledger } }: AdminGateway): Promise<ob
     ledger.failures(span),
     ledger.speeds(span, "model"),
     ledger.speeds(span, "target"),
-    ledger.search({ ...span, limit: NEWEST }),
+    ledger.search({ ...span, limit: MAX_SAMPLED_ROWS }),
   ]);
   const own = newest.flatMap(({ attempts: [first] }) => first?.startedAt ?? []).sort((a, b) => a - b);
   return {

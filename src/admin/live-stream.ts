@@ -17,10 +17,10 @@ const POLL_INTERVAL = 1000;
  * Numbers of polls between: queries of the ledger's figures, of the last hour, checks of the watchers' sessions, and keep-alive
  * comments.
  */
-const FIGURES = 3;
-const LAST_HOUR = 15;
-const SESSION_CHECK = 5;
-const KEEP_ALIVE = 15;
+const POLLS_PER_FIGURES = 3;
+const POLLS_PER_LAST_HOUR = 15;
+const POLLS_PER_SESSION_CHECK = 5;
+const POLLS_PER_KEEP_ALIVE = 15;
 /** Limits of requests that a watcher sees, the oldest ones, and of watchers. */
 const MAX_REQUESTS = 200;
 const MAX_WATCHERS = 50;
@@ -75,7 +75,7 @@ export class LiveStream {
       sent: new Map(),
       running: -1,
       unchangedPolls: 0,
-      pollsToCheck: SESSION_CHECK,
+      pollsToCheck: POLLS_PER_SESSION_CHECK,
       stop,
     };
     // Keeps proxies from buffering the stream.
@@ -126,12 +126,12 @@ export class LiveStream {
       const text = changeEvent(watcher, shown, all.length, time);
       watcher.unchangedPolls = text === "" ? watcher.unchangedPolls + 1 : 0;
       if (text !== "") watcher.response.write(text);
-      else if (watcher.unchangedPolls % KEEP_ALIVE === 0) watcher.response.write(":\n\n");
+      else if (watcher.unchangedPolls % POLLS_PER_KEEP_ALIVE === 0) watcher.response.write(":\n\n");
     }
     const poll = this.polls++;
     const { gateway } = this;
-    if (poll % FIGURES === 0) void this.sendFigures("now", () => overview(gateway));
-    if (poll % LAST_HOUR === 0)
+    if (poll % POLLS_PER_FIGURES === 0) void this.sendFigures("now", () => overview(gateway));
+    if (poll % POLLS_PER_LAST_HOUR === 0)
       void this.sendFigures("hour", () => lastHour(gateway).catch(() => ({ problem: "The ledger does not respond." })));
   }
 
@@ -154,7 +154,7 @@ export class LiveStream {
    */
   private async checkSession(watcher: Watcher): Promise<void> {
     if (--watcher.pollsToCheck > 0) return;
-    watcher.pollsToCheck = SESSION_CHECK;
+    watcher.pollsToCheck = POLLS_PER_SESSION_CHECK;
     const allowed = await this.access.isStillAllowed(watcher.request).catch(() => true);
     if (!allowed) this.end(watcher);
   }

@@ -37,7 +37,7 @@ const TIMEOUT = 10;
 /** Maximum groups in a line of the log. */
 const LOGGED_GROUPS = 20;
 /** Tolerated clock difference in seconds. */
-const SKEW = 30;
+const CLOCK_TOLERANCE = 30;
 
 type Claims = Readonly<Record<string, unknown>>;
 
@@ -149,7 +149,7 @@ export class OidcSignIn {
     const found = new Configuration(
       metadata,
       id,
-      { [clockTolerance]: SKEW },
+      { [clockTolerance]: CLOCK_TOLERANCE },
       secret === undefined ? None() : shown(secret),
     );
     for (const each of execute) each(found);

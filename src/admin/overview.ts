@@ -156,7 +156,7 @@ export async function attentionItems(gateway: AdminGateway): Promise<Attention[]
 /** Nearly spent budgets, and until when they are not read again, in monotonic milliseconds. */
 const FOUND_BUDGETS = new WeakMap<object, { readonly found: Attention[]; readonly until: number }>();
 /** Milliseconds in which they are read fast, and for how many times as long as the others took they are kept. */
-const [FAST, KEPT] = [50, 20];
+const [FAST_READ, KEPT_FACTOR] = [50, 20];
 
 /** Returns nearly spent budgets. Those of tens of thousands of keys take a second to read, and the console asks every three. */
 async function nearlySpentBudgets(gateway: AdminGateway): Promise<Attention[]> {
@@ -165,7 +165,7 @@ async function nearlySpentBudgets(gateway: AdminGateway): Promise<Attention[]> {
   if (known && began < known.until) return known.found;
   const found = await findNearlySpentBudgets(gateway);
   const took = performance.now() - began;
-  FOUND_BUDGETS.set(gateway.config, { found, until: began + (took < FAST ? 0 : took * (KEPT + 1)) });
+  FOUND_BUDGETS.set(gateway.config, { found, until: began + (took < FAST_READ ? 0 : took * (KEPT_FACTOR + 1)) });
   return found;
 }
 

@@ -7,7 +7,7 @@ export interface DelimitedRow {
 
 const DELIMITERS = [",", ";", "\t"] as const;
 /** Characters searched for the delimiter: a table's first rows. */
-const SAMPLE = 20_000;
+const SAMPLE_LENGTH = 20_000;
 
 /**
  * Parses CSV (RFC 4180), also with semicolons or tabs as delimiters; empty rows are skipped.
@@ -15,7 +15,7 @@ const SAMPLE = 20_000;
  */
 export function parseDelimited(written: string): DelimitedRow[] {
   const text = written.startsWith("\ufeff") ? written.slice(1) : written;
-  const delimiter = detectDelimiter(text.slice(0, SAMPLE));
+  const delimiter = detectDelimiter(text.slice(0, SAMPLE_LENGTH));
   // A quoted cell, or an unquoted one, and the delimiter or line end after it.
   const cell = new RegExp(
     `(?:"((?:[^"]|"")*)"|([^"${delimiter}\\r\\n][^${delimiter}\\r\\n]*)?)(${delimiter}|\\r?\\n|\\r|$)`,

@@ -112,13 +112,13 @@ function wrapParts(parts: readonly string[]): string[] {
   for (const [at, part] of parts.entries()) {
     const text = at < parts.length - 1 ? `${part};` : part;
     const last = lines.at(-1);
-    if (last !== undefined && last.length + text.length < WIDTH) lines[lines.length - 1] = `${last} ${text}`;
+    if (last !== undefined && last.length + text.length < MAX_LINE_WIDTH) lines[lines.length - 1] = `${last} ${text}`;
     else lines.push(`    ${text}`);
   }
   return lines;
 }
 
-const WIDTH = 100;
+const MAX_LINE_WIDTH = 100;
 
 function factTable(models: readonly ModelLine[]): string[] {
   const sources = new Sources();

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 
 /** Recommended limit of open files and connections: each stream takes two, a client's and a provider's. */
-const RECOMMENDED = 4096;
+const RECOMMENDED_LIMIT = 4096;
 
 /** Returns the limit of open files and connections of this process, where the system reports it: on Linux. */
 export function maxOpenFiles(limits = "/proc/self/limits"): number | undefined {
@@ -15,6 +15,6 @@ export function maxOpenFiles(limits = "/proc/self/limits"): number | undefined {
 
 /** Returns a warning for a low limit: beyond it connections fail silently. */
 export function openFilesWarning(limit: number | undefined): string | undefined {
-  if (limit === undefined || limit >= RECOMMENDED) return undefined;
-  return `only ${limit} files and connections may be open at once, and each stream takes two: raise the limit with ulimit -n ${RECOMMENDED} or more, in systemd with LimitNOFILE=`;
+  if (limit === undefined || limit >= RECOMMENDED_LIMIT) return undefined;
+  return `only ${limit} files and connections may be open at once, and each stream takes two: raise the limit with ulimit -n ${RECOMMENDED_LIMIT} or more, in systemd with LimitNOFILE=`;
 }

@@ -13,7 +13,7 @@ interface Stoppable {
 }
 
 /** Milliseconds in which npm's copy of a signal arrives, too short to press Ctrl-C again. */
-const ECHO = 300;
+const ECHO_TIME = 300;
 
 /**
  * Defers SIGHUP and SIGUSR2 during the start: gateway.yaml may have changed after it was read.
@@ -53,7 +53,7 @@ export async function untilStopped(
   out: (line: string) => void,
   env: NodeJS.ProcessEnv = {},
 ) {
-  const echo = env["npm_lifecycle_event"] === "start" ? ECHO : 0;
+  const echo = env["npm_lifecycle_event"] === "start" ? ECHO_TIME : 0;
   let begun = Number.NEGATIVE_INFINITY;
   const interrupt = new AbortController();
   const first = Promise.withResolvers<NodeJS.Signals>();

@@ -16,7 +16,7 @@ import { RedisServer, unusableRedis } from "../store/redis/server.ts";
 import { sqliteFileProblem } from "../store/sqlite/file-problem.ts";
 
 /** Milliseconds between two checks: a killed gateway looks alive for a shorter time. */
-const RECHECK = 3000;
+const RECHECK_DELAY = 3000;
 
 /** Returns an error if several gateways currently count limits, each in its own memory. */
 export async function doubleCountErrors(
@@ -25,7 +25,7 @@ export async function doubleCountErrors(
   const { ledger, limits, postgres } = config.store;
   const several = () => hasSeveralGateways(journalFolder(ledger));
   if (limits !== "memory" || postgres || !several() || !(await isLimited(config))) return [];
-  await sleep(RECHECK);
+  await sleep(RECHECK_DELAY);
   return several() ? [errorAt(config, { path: ["store"], message: COUNTED_TWICE })] : [];
 }
 

@@ -15,7 +15,7 @@ import { DEFAULT_ENTRIES } from "./help/store.ts";
 import { parsePastOption, parseVerbArguments, printFailure, printJson, type Terminal, wrongCommand } from "./verb.ts";
 
 /** Entries of the audit trail that are read at a time. */
-const PAGE = 1000;
+const PAGE_ENTRIES = 1000;
 /** Maximum characters of an entry's detail; JSON is not cut. */
 const MAX_DETAIL_LENGTH = 160;
 
@@ -175,11 +175,11 @@ async function readTrail(audit: Maintenance["audit"], since: number | undefined)
   if (since === undefined) return audit.list(DEFAULT_ENTRIES);
   const found: NumberedAuditEntry[] = [];
   for (let before: number | undefined; ; ) {
-    const page = await audit.list(PAGE, before);
+    const page = await audit.list(PAGE_ENTRIES, before);
     const late = page.filter(({ time }) => time >= since);
     found.push(...late);
     // Clocks of several machines differ slightly, so entries of one page may be out of order.
-    if (page.length < PAGE || late.length === 0) return found;
+    if (page.length < PAGE_ENTRIES || late.length === 0) return found;
     before = page.at(-1)?.id;
   }
 }

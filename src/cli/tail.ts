@@ -23,7 +23,7 @@ const MAX_LATENESS = 3_600_000;
 const [MIN_LOOK_BACK, MAX_LOOK_BACK] = [60_000, 86_400_000];
 
 /** Polls after which ids of requests that are not looked for any more are removed. */
-const CLEANING = 120;
+const POLLS_PER_CLEANING = 120;
 
 /** What gateway.yaml says that concerns requests. */
 interface TailConfig {
@@ -63,7 +63,7 @@ export async function runTail(
       io.out(json ? JSON.stringify(entry) : entryText(entry, names.get(entry.key)));
     }
     if (once) break;
-    if (poll % CLEANING === 0) for (const [id, end] of seen) if (end < now - MAX_LATENESS) seen.delete(id);
+    if (poll % POLLS_PER_CLEANING === 0) for (const [id, end] of seen) if (end < now - MAX_LATENESS) seen.delete(id);
     await sleep(POLL_INTERVAL, undefined, { signal }).catch(() => {});
   }
   return 0;

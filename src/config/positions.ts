@@ -35,10 +35,10 @@ const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
 };
 
 /** Maximum characters of a line that are shown, and of those before the error. */
-const [LINE, NEAR] = [160, 60] as const;
+const [MAX_SHOWN_LINE, MAX_SHOWN_BEFORE] = [160, 60] as const;
 const ELLIPSIS = "…";
 /** Characters around an error that are searched for a reference. */
-const REFERENCE = 80;
+const REFERENCE_DISTANCE = 80;
 
 /** The text of a YAML file, its values, and the position of each. Built once; never throws for invalid text. */
 export class YamlSource {
@@ -226,8 +226,8 @@ export class YamlSource {
 
   /** Reports whether an error is about the braces of `${NAME}`, which inside { } begin a map. */
   private isInReference({ pos: [from] }: YAMLError): boolean {
-    const around = this.text.slice(Math.max(0, from - REFERENCE), from + REFERENCE);
-    const at = Math.min(from, REFERENCE);
+    const around = this.text.slice(Math.max(0, from - REFERENCE_DISTANCE), from + REFERENCE_DISTANCE);
+    const at = Math.min(from, REFERENCE_DISTANCE);
     return [...around.matchAll(/\$\{[^\s{}]*\}/g)].some(
       ({ index, 0: { length } }) => index <= at && at <= index + length,
     );
@@ -282,10 +282,10 @@ export class YamlSource {
   private frame(line: number, column: number, length: number): string {
     const { lines } = this.mask();
     const width = String(line).length;
-    const from = column <= LINE - NEAR ? 0 : column - 1 - NEAR;
+    const from = column <= MAX_SHOWN_LINE - MAX_SHOWN_BEFORE ? 0 : column - 1 - MAX_SHOWN_BEFORE;
     const shown = (line: string) => {
-      const part = line.slice(from, from + LINE);
-      return (from > 0 && part !== "" ? ELLIPSIS : "") + part + (line.length > from + LINE ? ELLIPSIS : "");
+      const part = line.slice(from, from + MAX_SHOWN_LINE);
+      return (from > 0 && part !== "" ? ELLIPSIS : "") + part + (line.length > from + MAX_SHOWN_LINE ? ELLIPSIS : "");
     };
     const text = shown(lines[line - 1] ?? "");
     const before = column - 1 - from + (from > 0 ? ELLIPSIS.length : 0);

@@ -22,7 +22,7 @@ export interface BufferLimits {
   readonly patience?: number | undefined;
 }
 
-const PATIENCE = 10_000;
+const DEFAULT_PATIENCE = 10_000;
 
 /** Is called when an account loses its bytes to another caller: it has to let go of what it has buffered. */
 export type PreemptListener = (error: GatewayError) => void;
@@ -135,7 +135,7 @@ function findLoser(
   shares: ReadonlyMap<string, CallerShare>,
   needy: string,
   bytes: number,
-  { patience = PATIENCE }: BufferLimits,
+  { patience = DEFAULT_PATIENCE }: BufferLimits,
 ): readonly [caller: string, loser: BufferAccount] | undefined {
   const own = shares.get(needy)?.bytes ?? 0;
   const all = shares.values().reduce((sum, share) => sum + share.bytes, bytes);

@@ -4,7 +4,7 @@ import type { ImageMembers, Protocol } from "./protocol.ts";
 import { checkUsage, type Usage } from "./usage.ts";
 
 /** Bytes of a response up to which parsing costs less than scanning. */
-const SMALL = 4096;
+const MAX_PARSED_BYTES = 4096;
 
 /** U+FEFF, which some servers put before JSON. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
@@ -51,7 +51,7 @@ export class JsonUsage {
   /** Takes the next bytes of the JSON text. */
   private take(bytes: Buffer): void {
     if (this.marks) for (const mark of this.marks) mark.push(bytes);
-    if (!this.scanner && (this.beginning?.length ?? 0) + bytes.length < SMALL) {
+    if (!this.scanner && (this.beginning?.length ?? 0) + bytes.length < MAX_PARSED_BYTES) {
       this.beginning = this.beginning ? Buffer.concat([this.beginning, bytes]) : bytes;
       return;
     }

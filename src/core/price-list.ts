@@ -92,11 +92,11 @@ function withoutRequest(terms: PriceVersion): PriceVersion {
 }
 
 const DAY = 86_400_000;
-const DIGITS = 12;
+const VERSION_LENGTH = 12;
 
 /** Returns the name of a price's version: a digest of its terms. */
 export function priceVersion(price: Price): string {
-  return createHash("sha256").update(canonical(price)).digest("hex").slice(0, DIGITS);
+  return createHash("sha256").update(canonical(price)).digest("hex").slice(0, VERSION_LENGTH);
 }
 
 /** Returns JSON with sorted member names, so that equal prices give equal texts. */

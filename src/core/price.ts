@@ -65,9 +65,9 @@ interface Compiled {
 }
 
 /** USD per million tokens, times 10⁶, is pico-dollars per token. */
-const PER_TOKEN = 1e6;
-const PICO = 1e12;
-const PICO_IN_NANO = 1000;
+const PICO_PER_TOKEN = 1e6;
+const PICO_PER_USD = 1e12;
+const PICO_PER_NANO = 1000;
 
 const toInteger = (usd: number, factor: number): number => Math.round(usd * factor);
 
@@ -88,7 +88,7 @@ function tokenRates(rates: Rates): TokenRates {
     rates.reasoning ?? output,
     rates.output_audio ?? output,
     rates.output_image ?? output,
-  ].map((usd) => toInteger(usd, PER_TOKEN));
+  ].map((usd) => toInteger(usd, PICO_PER_TOKEN));
 }
 
 /** The names of rates, in the order of `tokenRates`. */
@@ -114,8 +114,8 @@ function compile(price: Price): Compiled {
   return {
     usual: priceSteps(usual),
     tiers: new Map(tiers),
-    request: toInteger(request, PICO),
-    webSearch: toInteger(web_search, PICO),
+    request: toInteger(request, PICO_PER_USD),
+    webSearch: toInteger(web_search, PICO_PER_USD),
     drawing: new Map(Object.entries(image_generation).map(([model, rates]) => [model, tokenRates(rates)])),
   };
 }
@@ -218,7 +218,7 @@ function highestDrawingRates({ drawing }: Compiled): TokenRates | undefined {
 
 /** Returns the pico-dollars of images. */
 function imageCost({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
-  let pico = images ? images.count * toInteger(imagePrice(images, price) ?? highestImagePrice(price), PICO) : 0;
+  let pico = images ? images.count * toInteger(imagePrice(images, price) ?? highestImagePrice(price), PICO_PER_USD) : 0;
   const rates = drawn && (drawingRates(drawn.model, compiled) ?? highestDrawingRates(compiled));
   if (rates) for (const [part, count] of tokenCounts(drawn).entries()) pico += count * (rates[part] as number);
   return pico;
@@ -241,8 +241,8 @@ export function cost(usage: Usage, price: Price): number {
   let pico = fixed + (usage.serverTools ? countSearches(usage) * webSearch : 0);
   for (let part = 0; part < counts.length; part++) pico += (counts[part] as number) * (rates[part] as number);
   if (!Number.isSafeInteger(pico)) return exactCost(counts, rates, fixed, countSearches(usage), webSearch);
-  const rest = pico % PICO_IN_NANO;
-  return (pico - rest) / PICO_IN_NANO + (rest * 2 >= PICO_IN_NANO ? 1 : 0);
+  const rest = pico % PICO_PER_NANO;
+  return (pico - rest) / PICO_PER_NANO + (rest * 2 >= PICO_PER_NANO ? 1 : 0);
 }
 
 /** Calculates the same with BigInt, for sums beyond the safe integers. */
@@ -251,7 +251,7 @@ function exactCost(counts: TokenRates, rates: TokenRates, fixed: number, found: 
     (all, count, part) => all + BigInt(count) * BigInt(rates[part] as number),
     BigInt(fixed) + BigInt(found) * BigInt(webSearch),
   );
-  return Number((sum + BigInt(PICO_IN_NANO / 2)) / BigInt(PICO_IN_NANO));
+  return Number((sum + BigInt(PICO_PER_NANO / 2)) / BigInt(PICO_PER_NANO));
 }
 
 /**

@@ -8,7 +8,7 @@ import { type Replace, type TextMatch, TextPattern, TextReplacer } from "./text-
 import { createTextOutput, requestPlaces, type TextSpan, textAt, textEdits } from "./texts.ts";
 
 /** Characters that are searched in one turn of the event loop, so that a large request does not delay others. */
-const STEP = 32 * 1024;
+const CHARACTERS_A_TURN = 32 * 1024;
 
 /** The request whose texts are searched. */
 export interface SearchedRequest {
@@ -66,11 +66,11 @@ function* replacing(
       (encode) => new TextReplacer(pattern, (text) => replace(text, place.kind), encode),
     );
     let after = "";
-    for (let from = 0; from < before.length; from += STEP) {
-      const piece = before.slice(from, from + STEP);
+    for (let from = 0; from < before.length; from += CHARACTERS_A_TURN) {
+      const piece = before.slice(from, from + CHARACTERS_A_TURN);
       after += output.push(piece);
       searched += piece.length;
-      if (searched < STEP) continue;
+      if (searched < CHARACTERS_A_TURN) continue;
       searched = 0;
       yield;
     }

@@ -2,7 +2,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { isAcceptedEnd, reachableAddress } from "./accept-queue.ts";
 
 /** Milliseconds in which the last result decays by a tenth. */
-const DECAY = 50;
+const DECAY_TIME = 50;
 
 /**
  * Measures how long a new connection waits to be accepted, by making one: Node accepts one in each turn of the event loop, so
@@ -20,7 +20,7 @@ export class AcceptProbe {
   get waitTime(): number {
     if (!this.socket) return this.last;
     const passed = performance.now() - this.sentAt;
-    return Math.max(passed, this.last * 0.9 ** (passed / DECAY));
+    return Math.max(passed, this.last * 0.9 ** (passed / DECAY_TIME));
   }
 
   /** Sends a probe, unless one is pending. */

@@ -5,7 +5,7 @@ import { joinPieces } from "../wire/pieces.ts";
 import { ServerRequest } from "./server-request.ts";
 
 /** Bytes that are worth an event loop turn of their own. */
-const ENOUGH = 32 * 1024;
+const LARGE_PIECE = 32 * 1024;
 
 /** A request's body in pieces, read only on demand. */
 export class BodyPieces implements BodyRateListener {
@@ -55,7 +55,7 @@ export class BodyPieces implements BodyRateListener {
       };
       // node emits `readable` for each chunk before it parses the next one from the same socket read.
       const onReadable = (): void => {
-        if (request.readableLength >= ENOUGH || request.complete) take();
+        if (request.readableLength >= LARGE_PIECE || request.complete) take();
         else soon ??= setImmediate(take);
       };
       const onEnd = (): void => {

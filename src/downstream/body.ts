@@ -24,9 +24,9 @@ import { type BodyConsumer, ServerRequest } from "./server-request.ts";
 const SCAN_LIMITS = { maxMembers: 1000, maxValues: 400_000 } as const;
 
 /** Small chunks after the first few are copied together: each buffer object takes more memory than a hundred bytes. */
-const FEW = 16;
-const SMALL = 1024;
-const BLOCK = 16 * 1024;
+const FIRST_CHUNKS = 16;
+const SMALL_CHUNK = 1024;
+const BLOCK_BYTES = 16 * 1024;
 
 /** How large and how complex a request's body may be, and how slowly it may arrive. */
 export interface BodyLimits extends BodyRateLimits {
@@ -166,14 +166,14 @@ class BodyReader implements BodyConsumer, BodyRateListener {
 
   /** @throws JsonError */
   private bufferPiece(piece: Buffer): void {
-    if (piece.length >= SMALL || this.pieces.length < FEW) {
+    if (piece.length >= SMALL_CHUNK || this.pieces.length < FIRST_CHUNKS) {
       this.flush();
       this.pieces.push(piece);
       this.scanner.push(piece);
       return;
     }
-    if (this.filled + piece.length > BLOCK) this.flush();
-    this.block ??= Buffer.allocUnsafe(BLOCK);
+    if (this.filled + piece.length > BLOCK_BYTES) this.flush();
+    this.block ??= Buffer.allocUnsafe(BLOCK_BYTES);
     this.filled += piece.copy(this.block, this.filled);
   }
 

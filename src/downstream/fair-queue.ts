@@ -12,7 +12,7 @@ interface QueueEntry<Item> {
 }
 
 /** Number of consumed entries at the front of a list that are removed at once. */
-const CUT = 1024;
+const REMOVED_TOGETHER = 1024;
 
 /** A FIFO list that does not move the rest with each shift. */
 class Fifo<Entry> {
@@ -30,7 +30,7 @@ class Fifo<Entry> {
   shift(): Entry | undefined {
     const { entries, first } = this;
     if (this.at < entries.length) this.at++;
-    if (this.at === entries.length || this.at === CUT) {
+    if (this.at === entries.length || this.at === REMOVED_TOGETHER) {
       entries.splice(0, this.at);
       this.at = 0;
     }

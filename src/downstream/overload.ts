@@ -26,7 +26,7 @@ const LATE = { looks: 2, time: 1000 };
  * Utilization of the event loop from which it counts as overloaded: a loop that is late, but has idle time, only shares its core
  * with other processes.
  */
-const BUSY = 0.9;
+const OVERLOADED_UTILIZATION = 0.9;
 /** Milliseconds between two samples of the event loop's delay, while requests arrive. */
 const RESOLUTION = 10;
 /** Milliseconds without a request after which sampling stops, as each sample wakes an idle process. */
@@ -41,14 +41,14 @@ const TURN_BUDGET = 10;
  */
 const SHARE = { max: 4, min: 0.5, long: 10, down: 0.8, up: 1.1 };
 /** Maximum requests that are served together, and the initial estimate of milliseconds for each. */
-const GROUP = 32;
+const MAX_GROUP = 32;
 const INITIAL_COST = 0.5;
 /** Consecutive turns that must find a request waiting too long: a burst after a pause is not an overload. */
-const TURNS = 10;
+const SLOW_TURNS = 10;
 /** Milliseconds that a caller's further requests may have to wait while overloaded. */
 const MAX_FURTHER_WAIT = 10;
 /** Turns that a request must have missed before it has waited too long. */
-const MISSED = 2;
+const MISSED_TURNS = 2;
 /** The time reserved for accepting connections while more arrive, relative to that for requests. */
 const ACCEPT_SHARE = 1;
 /** A caller's maximum share, relative to the mean, while connections wait to be accepted. */
@@ -261,14 +261,14 @@ export class Overload {
     this.pace.beginTurn(this.clock.cpuTime());
     const longest = Math.max(now - oldest.since, this.pace.each * this.queue.size);
     this.slowTurns = delay > 0 && longest > delay ? this.slowTurns + 1 : 0;
-    if (this.slowTurns >= TURNS) this.enterOverload(now);
+    if (this.slowTurns >= SLOW_TURNS) this.enterOverload(now);
     this.turns++;
   }
 
   /** Serves a group of requests, each up to its first asynchronous wait; as many as fit in the remaining time. */
   private serve(now: number): void {
     const room = Math.floor((this.turnEnds - now) / this.costPerRequest);
-    const maximum = Math.max(1, Math.min(GROUP, room));
+    const maximum = Math.max(1, Math.min(MAX_GROUP, room));
     this.groupSince = now;
     for (this.group = 0; this.group < maximum; this.group++) {
       const next = this.arrived[this.served] ? this.arrived[this.served++] : this.nextQueued();
@@ -324,7 +324,7 @@ export class Overload {
   private refuseOlderThan(before: number): void {
     const { queue } = this;
     // A process that was not scheduled for a while had no time to serve any request.
-    const missed = ({ turn }: WaitingRequest) => this.heapFull || this.turns - turn >= MISSED;
+    const missed = ({ turn }: WaitingRequest) => this.heapFull || this.turns - turn >= MISSED_TURNS;
     for (let oldest = queue.oldest; oldest && oldest.since < before && missed(oldest); oldest = queue.oldest) {
       queue.takeOldest();
       this.refuseOne(oldest.refuse);
@@ -379,9 +379,9 @@ export class Overload {
       // The mean delay for a request that arrives at a random time: a long turn is met more often than a short one.
       this.lateness = Math.max(0, this.squares / this.sum - RESOLUTION, this.backlog);
       this.sum = this.squares = 0;
-      if (busy < BUSY) this.probe?.reset();
+      if (busy < OVERLOADED_UTILIZATION) this.probe?.reset();
       else if (delay > 0) this.probe?.send();
-      if (delay === 0 || this.lateness <= delay || busy < BUSY) this.lateEvaluations = 0;
+      if (delay === 0 || this.lateness <= delay || busy < OVERLOADED_UTILIZATION) this.lateEvaluations = 0;
       else if (this.lateEvaluations++ === 0) this.lateSince = this.evaluatedAt;
       if (this.lateEvaluations >= LATE.looks && now - this.lateSince >= LATE.time) this.enterOverload(now);
     }

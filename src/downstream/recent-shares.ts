@@ -1,7 +1,7 @@
 /** Milliseconds of a counting window; the current and the previous one count. */
 const WINDOW = 1000;
 /** Maximum callers that are counted separately; further ones count as one. */
-const CALLERS = 10_000;
+const MAX_CALLERS = 10_000;
 
 /** The recent share of each caller. */
 export class RecentShares {
@@ -14,7 +14,7 @@ export class RecentShares {
   /** Counts a served request of a caller. */
   add(caller: string): void {
     const { current } = this;
-    const name = current.size < CALLERS || current.has(caller) ? caller : "";
+    const name = current.size < MAX_CALLERS || current.has(caller) ? caller : "";
     current.set(name, (current.get(name) ?? 0) + 1);
     this.total++;
   }

@@ -147,9 +147,9 @@ export class Reply {
     const { notices, dropped } = this.exchange;
     // A plugin that has failed, or goes on after its phase, may have left something else.
     keepTexts(notices, dropped);
-    let room = NOTICES;
+    let room = MAX_NOTICES_LENGTH;
     for (const notice of notices) {
-      const text = headerSafe(shorten(notice, LIST));
+      const text = headerSafe(shorten(notice, MAX_LIST_LENGTH));
       room -= text.length;
       if (room < 0) break;
       lines.push("gateway-notice", text);
@@ -323,14 +323,14 @@ const idLines = (protocol: Protocol, id: string): string[] => [
 ];
 
 /** Maximum characters of a list in a header, whose further entries are counted, and of a notice. */
-const LIST = 2048;
+const MAX_LIST_LENGTH = 2048;
 /** Maximum characters of all notices in headers, of which many clients take 16 KiB together. */
-const NOTICES = 8192;
+const MAX_NOTICES_LENGTH = 8192;
 
 function joinLimited(paths: readonly string[]): string {
   let text = "";
   for (const [i, path] of paths.entries()) {
-    if (text.length + path.length > LIST) return `${text}${text === "" ? "" : ", "}+${paths.length - i}`;
+    if (text.length + path.length > MAX_LIST_LENGTH) return `${text}${text === "" ? "" : ", "}+${paths.length - i}`;
     text += text === "" ? path : `, ${path}`;
   }
   return text;

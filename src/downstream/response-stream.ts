@@ -21,7 +21,7 @@ const BRIEF_BYTES = 64 * 1024;
 const BRIEF_TIME = 250;
 
 /** Bytes of a chunk whose processing is timed, and milliseconds after which other requests get a turn before the next one. */
-const [LARGE_CHUNK, TURN] = [16 * 1024, 5];
+const [LARGE_CHUNK, TURN_TIME] = [16 * 1024, 5];
 
 /** The end of an array that its provider has not closed. */
 const ARRAY_END = new Frame("element", Buffer.from("\n]"));
@@ -330,7 +330,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   }
 
   private tookLong(began: number | undefined): boolean {
-    return began !== undefined && performance.now() - began > TURN;
+    return began !== undefined && performance.now() - began > TURN_TIME;
   }
 
   /** Resumes the upstream in another turn: the system may have much more of it, which would be read in this one. */

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Bytes per read: each call costs as much as copying them. */
-const PIECE = 256 * 1024;
+const READ_BYTES = 256 * 1024;
 
 /** Bytes buffered in an unlinked file, which disappears with the process, however that ends. */
 export class Spool {
@@ -45,7 +45,7 @@ export class Spool {
    */
   async *read(): AsyncGenerator<Buffer> {
     for (let at = 0; at < this.length; ) {
-      const { buffer, bytesRead } = await this.file.read(Buffer.allocUnsafe(PIECE), 0, PIECE, at);
+      const { buffer, bytesRead } = await this.file.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, at);
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);
     }

@@ -49,8 +49,8 @@ const ESCAPE_STARTS = ["\\u00", "\\u01", "\\u21"].map((text) => Buffer.from(text
 const BARE_ID = /^\s*:\s*"(?:[^"\\]|\\.)*"\s*(?:\}|,\s*"(?:[^"\\]|\\.)*"\s*:\s*null)/;
 /** What usually follows `"id"` in any other object. */
 const NOT_BARE_ID = /^\s*:\s*(?:[^"\s]|"(?:[^"\\]|\\.)*"\s*,\s*"(?:[^"\\]|\\.)*"\s*:\s*[^n\s])/;
-/** Bytes after `"id"` that are searched for these: first NEAR, then FAR if those decide nothing. Ids and names are short. */
-const [NEAR, FAR] = [96, 2000] as const;
+/** Bytes after `"id"` that are searched for these: first NEAR_BYTES, then FAR_BYTES if those decide nothing. Ids and names are short. */
+const [NEAR_BYTES, FAR_BYTES] = [96, 2000] as const;
 const ID_NAME = Buffer.from('"id"');
 const quoted = (words: readonly string[]): MultiSearch => new MultiSearch(words.map((word) => `"${word}"`));
 const IDS = quoted(["id"]);
@@ -446,9 +446,9 @@ function mayHoldBareId(pieces: readonly Buffer[]): boolean {
     before = (piece.length < 3 ? Buffer.concat([before, piece]) : piece).subarray(-3);
     for (let at = piece.indexOf(ID_NAME); at >= 0; at = piece.indexOf(ID_NAME, at)) {
       at += ID_NAME.length;
-      const near = piece.toString("latin1", at, at + NEAR);
+      const near = piece.toString("latin1", at, at + NEAR_BYTES);
       if (NOT_BARE_ID.test(near)) continue;
-      if (BARE_ID.test(near) || !NOT_BARE_ID.test(piece.toString("latin1", at, at + FAR))) return true;
+      if (BARE_ID.test(near) || !NOT_BARE_ID.test(piece.toString("latin1", at, at + FAR_BYTES))) return true;
     }
     return false;
   });

@@ -130,12 +130,12 @@ function completeTiers({ reasoning, ...price }: Price): Price {
   return whole;
 }
 
-const MICRO = 1e6;
+const MICRO_PER_USD = 1e6;
 
 /** Returns the missing rate of long cache writes: all vendors charge a fixed multiple of that of the others, in each tier. */
 function longWrite({ cache_write: own, cache_write_1h: long }: Rates, { cache_write, cache_write_1h }: Price): Rates {
   if (long !== undefined || !own || !cache_write || cache_write_1h === undefined) return {};
-  return { cache_write_1h: Math.round((own * cache_write_1h * MICRO) / cache_write) / MICRO };
+  return { cache_write_1h: Math.round((own * cache_write_1h * MICRO_PER_USD) / cache_write) / MICRO_PER_USD };
 }
 
 const CLAUDE = /claude/;

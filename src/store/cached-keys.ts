@@ -24,7 +24,7 @@ const UNKNOWN_TTL = 5_000;
 const DIGEST_TTL = 10_000;
 const MAX_DIGESTS = 1000;
 /** Milliseconds without a query after the store has failed: each takes time, and in SQLite blocks the event loop. */
-const PAUSE = 250;
+const FAILURE_PAUSE = 250;
 /** Maximum cached ids, of existing keys and of others; beyond it, the oldest existing ones are removed, or all others. */
 const MAX_CACHED = 20_000;
 
@@ -220,7 +220,7 @@ export abstract class CachedKeys extends Keys {
   /** Makes no query for a moment, as the store has failed. */
   protected pause(cause: unknown, now: number): void {
     this.failure = cause;
-    this.pausedUntil = now + PAUSE;
+    this.pausedUntil = now + FAILURE_PAUSE;
   }
 
   protected isPaused(now: number): boolean {

@@ -8,9 +8,9 @@ import { crc32 } from "node:zlib";
  */
 const SHAPE = /^gw_[0-9a-z]{10}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/;
 const ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-const CHECKSUM = 6;
+const CHECKSUM_LENGTH = 6;
 /** Length of every key. */
-const LENGTH = 64;
+const KEY_LENGTH = 64;
 
 /** Returns random characters from the first `size` of the alphabet, uniformly distributed. */
 function random(length: number, size: number): string {
@@ -28,7 +28,7 @@ function random(length: number, size: number): string {
 function checksum(text: string): string {
   let rest = crc32(text);
   let digits = "";
-  for (let position = 0; position < CHECKSUM; position++) {
+  for (let position = 0; position < CHECKSUM_LENGTH; position++) {
     digits = ALPHABET[rest % ALPHABET.length] + digits;
     rest = Math.floor(rest / ALPHABET.length);
   }
@@ -46,7 +46,7 @@ export function generateKey(id: string = random(10, 36)): { key: string; id: str
 
 /** Reports whether text has the shape of a key, valid or not: it must not be logged, and scanners should find it. */
 export function looksLikeKey(text: string): boolean {
-  return text.length === LENGTH && SHAPE.test(text);
+  return text.length === KEY_LENGTH && SHAPE.test(text);
 }
 
 /** Returns the public id in text that looks like a key; undefined for other text. */
@@ -54,5 +54,5 @@ export const parseKeyId = (text: string): string | undefined => (looksLikeKey(te
 
 /** Reports whether this gateway may have issued a key: shape and checksum are right. Does not query the store. */
 export function isValidKey(text: string): boolean {
-  return looksLikeKey(text) && checksum(text.slice(0, -CHECKSUM)) === text.slice(-CHECKSUM);
+  return looksLikeKey(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
 }

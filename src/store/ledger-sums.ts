@@ -19,9 +19,9 @@ export const sumFields = ({ tokensIn, tokensOut, assumedCost: _, ...sum }: Ledge
   tokens_out: tokensOut,
 });
 
-const COUNTS = 3;
+const COUNT_COLUMNS = 3;
 const UNSETTLED = SUM_COLUMNS.indexOf("unsettled");
-const ADDED = SUM_COLUMNS.slice(COUNTS).map((column) => (USAGE_COLUMNS as readonly string[]).indexOf(column));
+const ADDED = SUM_COLUMNS.slice(COUNT_COLUMNS).map((column) => (USAGE_COLUMNS as readonly string[]).indexOf(column));
 const COST = USAGE_COLUMNS.indexOf("cost");
 const OUTCOME = KIND_COLUMNS.indexOf("outcome");
 const SOURCE = KIND_COLUMNS.indexOf("source");
@@ -45,7 +45,7 @@ export class HourSums {
     sum[0] = (sum[0] as number) + 1;
     if (!isSettled(kind) || values[COST] === null) sum[UNSETTLED] = (sum[UNSETTLED] as number) + 1;
     for (let n = 0; n < ADDED.length; n++) {
-      sum[COUNTS + n] = (sum[COUNTS + n] as number) + Number(values[ADDED[n] as number]);
+      sum[COUNT_COLUMNS + n] = (sum[COUNT_COLUMNS + n] as number) + Number(values[ADDED[n] as number]);
     }
   }
 

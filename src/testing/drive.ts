@@ -75,7 +75,7 @@ const TEST_KEY = "test-key-0123456789abcdef";
 /** The usual chain of models, without the plugin. */
 const DEFAULT_CHAIN = ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"];
 /** Names of the two observing plugins: before all others, and after them. */
-const [FIRST, LAST] = ["test-begins", "test-ends"] as const;
+const [FIRST_OBSERVER, LAST_OBSERVER] = ["test-begins", "test-ends"] as const;
 
 /** The providers' side of each test, by its mark. */
 type TestResponders = Map<string, TestResponder & { failed(thrown: unknown): void }>;
@@ -283,8 +283,8 @@ function observerPlugins({ exchanges, names }: Marks): [string, PluginClass][] {
     };
   }
   return [
-    [FIRST, Begins as PluginClass],
-    [LAST, Ends as PluginClass],
+    [FIRST_OBSERVER, Begins as PluginClass],
+    [LAST_OBSERVER, Ends as PluginClass],
   ];
 }
 
@@ -321,7 +321,7 @@ function gatewayYaml(
     },
     models: { ...each((model) => ({ targets: [`${model}:vendors-model`] })), ...section("models") },
     plugins: { ...section("plugins"), [name]: options },
-    chains: { ...section("chains"), llm: [FIRST, ...chain, LAST] },
+    chains: { ...section("chains"), llm: [FIRST_OBSERVER, ...chain, LAST_OBSERVER] },
   };
   return JSON.stringify(sections, undefined, 2);
 }

@@ -27,8 +27,8 @@ export interface ProviderAnswer {
 }
 
 /** Characters of each piece of a streamed text: short, so that words are split. */
-const PIECE = 3;
-const splitText = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE}}`, "gsu")) ?? [];
+const PIECE_LENGTH = 3;
+const splitText = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE_LENGTH}}`, "gsu")) ?? [];
 
 /** Yields an answer as protocol-independent events; without streaming, each text is one piece. */
 function* eventsOf(

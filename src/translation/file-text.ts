@@ -5,7 +5,7 @@ const CHARSET = /^(text\/[^;]*);(?:.*;)?\s*charset="?([\w.:-]+)"?.*$/is;
 const ALIKE = /^(?:utf-?8|us-ascii)$/i;
 
 /** Bytes that are decoded in one turn. */
-const PIECE = 256 * 1024;
+const BYTES_A_TURN = 256 * 1024;
 
 /** Rewrites text files in another character set that their type names to UTF-8: most vendors read a text in no other one. */
 export function* rewriteTextFiles({ turns }: Conversation): Steps<void> {
@@ -31,9 +31,9 @@ function* toUtf8(base64: string, charset: string): Steps<string | undefined> {
     const bytes = Buffer.from(base64, "base64");
     let encoded = "";
     let rest: Buffer = Buffer.alloc(0);
-    for (let at = 0; at < bytes.length; at += PIECE) {
+    for (let at = 0; at < bytes.length; at += BYTES_A_TURN) {
       if (at > 0) yield;
-      const text = decoder.decode(bytes.subarray(at, at + PIECE), { stream: at + PIECE < bytes.length });
+      const text = decoder.decode(bytes.subarray(at, at + BYTES_A_TURN), { stream: at + BYTES_A_TURN < bytes.length });
       const utf8 = Buffer.concat([rest, Buffer.from(text)]);
       // Base64 of three bytes each can be joined.
       const whole = utf8.length - (utf8.length % 3);

@@ -61,7 +61,7 @@ export function callIds(seed: string): () => string {
 }
 
 /** Characters at a text's end that identify it, with its length. */
-const TAIL = 64;
+const TAIL_LENGTH = 64;
 
 /**
  * A key that identifies a text among the responses to one conversation; built piece by piece with the text. Another
@@ -92,7 +92,7 @@ export class TextKey {
 
   add(text: string): this {
     this.length += text.length;
-    this.tail = text.length >= TAIL ? text.slice(-TAIL) : (this.tail + text).slice(-TAIL);
+    this.tail = text.length >= TAIL_LENGTH ? text.slice(-TAIL_LENGTH) : (this.tail + text).slice(-TAIL_LENGTH);
     return this;
   }
 

@@ -4,7 +4,7 @@ import type { FeatureUse } from "./conversation.ts";
 import { FEATURES, type SupportTable, supportOf } from "./features.ts";
 
 /** Maximum notices of one sort; further ones would repeat it for other places. */
-const NOTICES = 8;
+const MAX_NOTICES = 8;
 /** Maximum notices in total: they become headers of the response. */
 const ALL_NOTICES = 32;
 /** Dropped paths that are looked at: more than any header shows. Further ones are only counted. */
@@ -81,7 +81,7 @@ export class Losses {
   private add(notice: string, sort: string): void {
     const text = shorten(notice, MAX_NOTICE_LENGTH);
     const count = this.counts.get(sort) ?? 0;
-    if (count >= NOTICES || this.notices.length >= ALL_NOTICES || this.notices.includes(text)) return;
+    if (count >= MAX_NOTICES || this.notices.length >= ALL_NOTICES || this.notices.includes(text)) return;
     this.counts.set(sort, count + 1);
     this.notices.push(text);
   }

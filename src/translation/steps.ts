@@ -15,7 +15,7 @@ export type Steps<Result> = Generator<undefined, Result, undefined>;
 export const LARGE_BODY_BYTES = 256 * 1024;
 
 /** Elements of a list per step. */
-const STEP = 512;
+const ELEMENTS_A_STEP = 512;
 
 /** Elements of a list that are serialized together, and characters of texts after which a step ends earlier. */
 const [WRITTEN_TOGETHER, MAX_STEP_LENGTH] = [64, 1 << 20];
@@ -23,7 +23,7 @@ const [WRITTEN_TOGETHER, MAX_STEP_LENGTH] = [64, 1 << 20];
 const MAX_TEXT_LENGTH = 1 << 18;
 
 /** Reports whether a step ends with the element at this index. */
-export const endsStep = (n: number): boolean => n % STEP === STEP - 1;
+export const endsStep = (n: number): boolean => n % ELEMENTS_A_STEP === ELEMENTS_A_STEP - 1;
 
 /** Runs all steps at once. */
 export function runAtOnce<Result>(steps: Steps<Result>): Result {

@@ -1,5 +1,5 @@
 /** Maximum number of remembered conversations; the one that has been idle for longest is removed first. */
-const REMEMBERED = 50_000;
+const MAX_REMEMBERED = 50_000;
 
 /** The target of a conversation, as a process sends it to other processes, in plain JSON. */
 export interface ConversationNews {
@@ -33,6 +33,6 @@ export class ConversationTargets {
     const { targets } = this;
     targets.delete(conversation);
     targets.set(conversation, target);
-    if (targets.size > REMEMBERED) for (const oldest of targets.keys().take(1)) targets.delete(oldest);
+    if (targets.size > MAX_REMEMBERED) for (const oldest of targets.keys().take(1)) targets.delete(oldest);
   }
 }

@@ -21,7 +21,7 @@ import { forwarderOf, type PassRoute, readErrorBody, readRewritableBody } from "
 import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
 
 /** Milliseconds that a peer which does not read gets to take the bytes written so far before its connection is closed. */
-const FLUSH = 1000;
+const FLUSH_TIMEOUT = 1000;
 /** Milliseconds of a check of a piece of the body after which the next one waits for the next turn. */
 const LONG_CHECK = 2;
 
@@ -521,6 +521,6 @@ export function flushAndClose(socket: Duplex): void {
   if (socket.destroyed) return;
   if (socket instanceof Socket) socket.destroySoon();
   else socket.end();
-  const timer = setTimeout(() => socket.destroy(), FLUSH);
+  const timer = setTimeout(() => socket.destroy(), FLUSH_TIMEOUT);
   socket.once("close", () => clearTimeout(timer));
 }

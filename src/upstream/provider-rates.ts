@@ -3,7 +3,7 @@ import { Marketplace, type Target } from "../core/marketplace.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** Milliseconds during which a target's headers are not read again. */
-const FRESH = 1000;
+const FRESH_TIME = 1000;
 
 /** What a target last reported as left of its limits per minute. */
 interface RemainingRate {
@@ -31,7 +31,7 @@ export class ProviderRates {
     if (!remainingRateHeaders) return;
     const now = this.clock();
     const rates = this.byTarget.get(target) ?? this.createRates(target);
-    if (now - rates.readAt < FRESH) return;
+    if (now - rates.readAt < FRESH_TIME) return;
     rates.readAt = now;
     for (const [kind, header] of remainingRateHeaders) {
       const value = headers.get(header);

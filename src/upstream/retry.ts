@@ -52,7 +52,7 @@ export const isRepeatable = ({ operation: { method, task } }: Exchange): boolean
 /** Milliseconds over which retries are counted. */
 const WINDOW = 10_000;
 /** Base of the backoff in milliseconds before the same target is retried without a retry-after: one to two times this. */
-const BACKOFF = 150;
+const BASE_BACKOFF = 150;
 /** Limit of retries of one exchange, including those that cost nothing; no real chain of targets is that long. */
 const MAX_TRIES = 16;
 
@@ -207,7 +207,7 @@ export class RetryPlan {
   /** Returns the same target once more, after the requested wait or a short backoff. */
   private sameTarget(target: Target, requestedWait: number | undefined, ifUsable = false): NextAttempt | undefined {
     const { wait: maxWait } = this.budget.limits;
-    const wait = requestedWait ?? BACKOFF * (1 + Math.random());
+    const wait = requestedWait ?? BASE_BACKOFF * (1 + Math.random());
     if (wait > maxWait || !this.hasTime(target, wait) || (ifUsable && !this.usable(target))) return undefined;
     return this.takeFromBudget({ target, wait });
   }

@@ -6,7 +6,7 @@ const LATENCY_WEIGHT = 0.3;
 /** Milliseconds after which a measured time to first byte counts a third: a target that got no requests is tried again. */
 const LATENCY_DECAY = 30_000;
 /** Milliseconds that count as the time to first byte of a target that sends nothing but errors. */
-const UNANSWERED = 60_000;
+const UNANSWERED_LATENCY = 60_000;
 
 /**
  * Milliseconds after which the answer of a probe counts as a success for now, although it still runs: streams may take minutes, and
@@ -258,7 +258,7 @@ export class TargetHealth {
    * Those that requests cause themselves come from all targets alike.
    */
   private measure(firstByte: number, isError: boolean, now: number): void {
-    const errorTime = Math.min(2 * this.latency || UNANSWERED, UNANSWERED);
+    const errorTime = Math.min(2 * this.latency || UNANSWERED_LATENCY, UNANSWERED_LATENCY);
     const time = isError ? Math.max(firstByte, errorTime) : firstByte;
     const isOutdated = !this.hasAnswered || now - this.measuredAt > LATENCY_DECAY;
     this.latency = isOutdated ? time : this.latency + LATENCY_WEIGHT * (time - this.latency);

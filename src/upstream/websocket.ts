@@ -21,12 +21,12 @@ const FRAME_END_TIMEOUT = 2000;
 /** Milliseconds for which the provider's messages are read after a client that had not read them has left. */
 const REST_TIMEOUT = 1000;
 /** Milliseconds that a client has for closing its connection, once ours is closed for writing. */
-const LINGER = 2000;
+const LINGER_TIME = 2000;
 
 /** Bytes of incomplete messages for the sockets of one key, unless a single message may be larger. */
 const KEY_BYTES = 16 * 1024 * 1024;
 /** Number of keys that can use all of their bytes at the same time. */
-const KEYS = 4;
+const FULL_KEYS = 4;
 /** Frames in one chunk after which a side is not read again in the same turn, where its messages are parsed. */
 const MAX_FRAMES_A_TURN = 64;
 
@@ -143,7 +143,7 @@ export class SocketRelay {
   ) {
     const perCaller = Math.max(KEY_BYTES, limits.message);
     const { patience } = limits.pace;
-    this.memory = memory.account(observer.caller, { perCaller, total: perCaller * KEYS, patience }, () =>
+    this.memory = memory.account(observer.caller, { perCaller, total: perCaller * FULL_KEYS, patience }, () =>
       this.endWith(tooManyMessages()),
     );
   }
@@ -373,7 +373,7 @@ export class SocketRelay {
     this.pace?.stop();
     socket.setTimeout(0);
     socket.unpipe(upstream).resume().end();
-    this.linger = setTimeout(() => socket.destroy(), LINGER);
+    this.linger = setTimeout(() => socket.destroy(), LINGER_TIME);
     socket.once("close", () => clearTimeout(this.linger));
   }
 

@@ -12,9 +12,9 @@ import {
 } from "./grammar.ts";
 
 /** Bytes of a string that are read one by one before the native search continues from there. */
-const LEAP = 128;
+const MAX_BYTEWISE = 128;
 /** Bytes of one native search: with many escapes and a distant end, searching to the end each time would be quadratic. */
-const WINDOW = 4096;
+const SEARCH_WINDOW = 4096;
 
 /** What a byte can be outside of a string. */
 const [OTHER, SPACE, SEPARATOR, OPEN, CLOSE, STRING] = [0, 1, 2, 3, 4, 5] as const;
@@ -114,7 +114,7 @@ export class ArraySplitter {
     let i = this.escaped ? from + 1 : from;
     this.escaped = false;
     for (;;) {
-      const limit = Math.min(end, i + LEAP);
+      const limit = Math.min(end, i + MAX_BYTEWISE);
       i = skipPlain(chunk, i, limit);
       if (i >= end) return end;
       if (i === limit) i = findEnd(chunk, i);
@@ -131,6 +131,6 @@ export class ArraySplitter {
 
 /** Returns the position of the next quote or backslash, or the end of this search window. */
 function findEnd(chunk: Buffer, from: number): number {
-  const window = chunk.subarray(from, from + WINDOW);
+  const window = chunk.subarray(from, from + SEARCH_WINDOW);
   return from + Math.min(findByte(window, QUOTE, 0), findByte(window, BACKSLASH, 0));
 }

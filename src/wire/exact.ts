@@ -33,7 +33,7 @@ const DIGIT_9 = 57;
 const SAFE_DIGITS = 15;
 const NONE: ReadonlySet<string> = new Set();
 /** Maximum depth, as the reader is recursive. */
-const DEPTH = 512;
+const MAX_DEPTH = 512;
 
 /**
  * Parses JSON text. An object or array that is a member named in `raw` becomes a RawJson, as does a number that a double cannot
@@ -48,7 +48,7 @@ export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unkno
 /**
  * Length up to which strings, mostly names, are read here: V8 copies such slices, where longer ones keep the whole text alive.
  */
-const SHORT = 12;
+const MAX_COPIED_LENGTH = 12;
 
 function isUnescaped(text: string, from: number, to: number): boolean {
   for (let i = from; i < to; i++) {
@@ -168,7 +168,7 @@ class ExactReader {
     const from = this.offset;
     this.offset = this.stringEnd();
     const end = this.offset - 1;
-    if (end - from <= SHORT && isUnescaped(this.text, from + 1, end)) return this.text.slice(from + 1, end);
+    if (end - from <= MAX_COPIED_LENGTH && isUnescaped(this.text, from + 1, end)) return this.text.slice(from + 1, end);
     // JSON.parse checks escapes and control characters.
     return JSON.parse(this.text.slice(from, end + 1)) as string;
   }
@@ -204,7 +204,7 @@ class ExactReader {
 
   private open(): void {
     this.offset++;
-    if (++this.depth > DEPTH) this.fail();
+    if (++this.depth > MAX_DEPTH) this.fail();
   }
 
   private close(bracket: number): boolean {

@@ -90,7 +90,7 @@ export function findByte(bytes: Buffer, byte: number, from: number): number {
 
 /** A cache of names by a hash of their bytes: the same few occur in every request, and a lookup is faster than a copy. */
 const NAME_CACHE: (string | undefined)[] = new Array(256).fill(undefined);
-const SHORT = 32;
+const MAX_CACHED_LENGTH = 32;
 
 /** Returns a name between its quotes, unescaped. */
 export function readName(bytes: Buffer, from: number, to: number): string {
@@ -98,7 +98,7 @@ export function readName(bytes: Buffer, from: number, to: number): string {
   for (let i = from; i < to; i++) {
     const byte = bytes[i] as number;
     if (byte === BACKSLASH) return JSON.parse(`"${bytes.toString("utf8", from, to)}"`);
-    if (byte > 127 || i - from === SHORT) return readLongName(bytes, from, to);
+    if (byte > 127 || i - from === MAX_CACHED_LENGTH) return readLongName(bytes, from, to);
     hash = (hash * 31 + byte) | 0;
   }
   const slot = hash & 255;

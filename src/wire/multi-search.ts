@@ -1,11 +1,11 @@
 /** Size of the shift table: pairs of bytes with the same index only make the search check more often. */
-const PAIRS = 4096;
+const TABLE_SIZE = 4096;
 
 /** Bytes between two searches for the common first byte: base64 and the like have none for long. */
 const FIRST_BYTE_INTERVAL = 4096;
 
 const pairAt = (bytes: Uint8Array, at: number): number =>
-  ((bytes[at - 1] as number) * 37 + (bytes[at] as number)) & (PAIRS - 1);
+  ((bytes[at - 1] as number) * 37 + (bytes[at] as number)) & (TABLE_SIZE - 1);
 
 /**
  * Searches for any of several texts at once, in steps nearly as long as the shortest of them (Wu and Manber): about a fifth of
@@ -16,7 +16,7 @@ export class MultiSearch {
   /** They are in groups by the pair that ends their first bytes, as many as the shortest has: where that occurs, few can be there. */
   private readonly groups: Buffer[][] = [[]];
   /** The index of the group of each pair; 0: an empty one. */
-  private readonly groupOf = new Uint16Array(PAIRS);
+  private readonly groupOf = new Uint16Array(TABLE_SIZE);
   private readonly shifts: Uint8Array;
   private readonly shortest: number;
   /** The first byte of all of them; undefined: they differ. */
@@ -28,7 +28,7 @@ export class MultiSearch {
     this.shortest = Math.min(255, ...this.needles.map(({ length }) => length));
     const [first] = this.needles[0] ?? [];
     this.first = this.needles.every((needle) => needle[0] === first) ? first : undefined;
-    this.shifts = new Uint8Array(PAIRS).fill(this.shortest - 1);
+    this.shifts = new Uint8Array(TABLE_SIZE).fill(this.shortest - 1);
     for (const needle of this.needles) {
       const last = pairAt(needle, this.shortest - 1);
       this.groupOf[last] ||= this.groups.push([]) - 1;

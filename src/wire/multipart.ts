@@ -6,7 +6,7 @@ import { ByteSearch } from "./window.ts";
 const MAX_HEAD = 8192;
 const MAX_PARTS = 1000;
 /** Maximum bytes of a short field's value, and of one read by a FieldReader: an id. */
-const [SHORT, ID] = [64, 128];
+const [MAX_SHORT_VALUE, MAX_ID_VALUE] = [64, 128];
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = String.raw`[ \t]*;[ \t]*(${TOKEN})=(${TOKEN}|"[^"\\\x00-\x1f\x7f-\uffff]*")`;
@@ -139,7 +139,7 @@ export class FormScanner {
     private readonly otherFields: readonly string[] | FieldReader = [],
     private readonly isRefused: (name: string) => boolean = () => false,
   ) {
-    this.shortLimit = "wants" in otherFields ? ID : SHORT;
+    this.shortLimit = "wants" in otherFields ? MAX_ID_VALUE : MAX_SHORT_VALUE;
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
     this.search = new ByteSearch(this.delimiter);
   }

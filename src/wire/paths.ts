@@ -224,13 +224,13 @@ function skipSpace(text: Buffer, from: number): number {
 }
 
 /** Bytes of a string that are read one by one before its end is searched for: a call for each escaped quote would cost 20 times as much. */
-const NEAR = 64;
+const MAX_BYTEWISE = 64;
 
 /** Returns the offset after a string whose opening quote is at `from`. */
 function skipString(text: Buffer, from: number): number {
   let at = from + 1;
   for (;;) {
-    for (const near = Math.min(at + NEAR, text.length); at < near; at++) {
+    for (const near = Math.min(at + MAX_BYTEWISE, text.length); at < near; at++) {
       const byte = text[at];
       if (byte === QUOTE) return at + 1;
       if (byte === BACKSLASH) at++;

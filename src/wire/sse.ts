@@ -4,7 +4,7 @@ import { COLON, CR, findByte, LF } from "./grammar.ts";
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 /** Bytes of a line that are read one by one before the native search continues from there. */
-const LEAP = 64;
+const MAX_BYTEWISE = 64;
 /** Maximum lines of one event: who reads it looks at each of them, and other requests wait meanwhile. */
 const MAX_LINES = 65_536;
 
@@ -113,7 +113,7 @@ export class SseSplitter {
   }
 
   private lineEnd(chunk: Buffer, from: number, length: number): number {
-    const limit = Math.min(length, from + LEAP);
+    const limit = Math.min(length, from + MAX_BYTEWISE);
     for (let i = from; i < limit; i++) {
       const byte = chunk[i] as number;
       if (byte < 14 && (byte === LF || byte === CR)) return i;

@@ -14,8 +14,8 @@ const PARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{
 /** A list member: a key, optionally of a tenant, and printable text without comma and equals sign (§3.3.1). */
 const MEMBER =
   /^[a-z0-9][a-z0-9_\-*/]{0,240}(?:@[a-z][a-z0-9_\-*/]{0,13})?=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
-const MEMBERS = 32;
-const STATE_BYTES = 512;
+const MAX_MEMBERS = 32;
+const MAX_STATE_BYTES = 512;
 
 const VERSION = "00-";
 const formatTraceparent = ({ traceId, parentId, sampled }: TraceContext): string =>
@@ -37,9 +37,9 @@ export function readTraceContext(headers: HeaderList): TraceContext | undefined 
 
 /** Reports whether a `tracestate` may be forwarded; one that is too long or not a list is dropped completely (§3.3.1.5). */
 export function isTracestate(text: string): boolean {
-  if (text.length > STATE_BYTES) return false;
+  if (text.length > MAX_STATE_BYTES) return false;
   const members = text.split(",").map((member) => member.trim());
-  return members.length <= MEMBERS && members.every((member) => member === "" || MEMBER.test(member));
+  return members.length <= MAX_MEMBERS && members.every((member) => member === "" || MEMBER.test(member));
 }
 
 /** Removes invalid trace headers: an invalid or repeated `traceparent`, and a `tracestate` that is malformed or without one. */

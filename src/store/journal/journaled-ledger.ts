@@ -36,7 +36,7 @@ import { orphanedLine, readOrphaned } from "./orphaned-reservations.ts";
  * Milliseconds until the ledger's thread is notified that the journal has grown: each notification costs a transaction,
  * whatever its size.
  */
-const DELAY = 500;
+const FEED_DELAY = 500;
 /** Maximum milliseconds that closing waits for a store that is down. */
 const CLOSE_TIMEOUT = 3000;
 /**
@@ -48,12 +48,12 @@ const POLL_INTERVAL = 50;
 /** Maximum milliseconds that a query waits for journaled rows; if the store is down, it returns what is stored. */
 const FLUSH_TIMEOUT = 1500;
 /** Milliseconds until a new thread is started, or a store that could not be opened is retried. */
-const AGAIN = 10_000;
+const RETRY_DELAY = 10_000;
 /** Maximum milliseconds to wait until processes without a primary have recorded what they have reserved. */
 const ORPHANED_TIMEOUT = 5000;
 /** Number of lost lines logged at once, and milliseconds of pause before the next. */
 const LOST_BATCH = 2000;
-const PAUSE = 200;
+const LOST_PAUSE = 200;
 
 /**
  * A ledger whose entries are journaled before responses end, and moved from the journal into the store by a separate thread.
@@ -298,7 +298,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   /** Logs lost lines in batches, as they can be recovered from the log, and its writer needs time to store them. */
   private async logLost(lines: readonly string[]): Promise<void> {
     for (const [at, line] of lines.entries()) {
-      if (at > 0 && at % LOST_BATCH === 0) await sleep(PAUSE);
+      if (at > 0 && at % LOST_BATCH === 0) await sleep(LOST_PAUSE);
       this.warn(LOST_LINE, lostFields(line));
     }
   }
@@ -328,7 +328,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
   };
 
   private scheduleFeed(): void {
-    this.timer ??= setTimeout(this.feed, DELAY).unref();
+    this.timer ??= setTimeout(this.feed, FEED_DELAY).unref();
   }
 
   private readonly feed = (): void => {
@@ -353,7 +353,7 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
         this.ledgerId = undefined;
         this.store = "waiting";
         clearTimeout(this.timer);
-        if (!this.closed) this.timer = setTimeout(this.feed, AGAIN).unref();
+        if (!this.closed) this.timer = setTimeout(this.feed, RETRY_DELAY).unref();
       },
     };
     if (this.ledgerId === undefined) {

@@ -5,7 +5,7 @@ import { type CreatedObject, type ObjectRows, ownersUnavailable } from "../objec
 import { type OwnedObject, Owners } from "../owners.ts";
 
 /** Milliseconds until the store's thread is notified of new objects, and until a retry where the thread has died. */
-const DELAY = 20;
+const FEED_DELAY = 20;
 const RETRY_DELAY = 1000;
 /** Milliseconds between lookups of an object that another process may be writing: its response can arrive before the row. */
 const LOOKUP_DELAYS = [20, 80, 300, 600];
@@ -67,7 +67,7 @@ export class JournaledOwners extends Owners {
   override add(objects: readonly OwnedObject[]): void {
     const time = Date.now();
     for (const object of objects) if (this.unsaved.remember(object)) this.journal.addObject({ ...object, time });
-    if (!this.closed) this.timer ??= this.scheduleConfirm(DELAY);
+    if (!this.closed) this.timer ??= this.scheduleConfirm(FEED_DELAY);
   }
 
   /** Objects still in the journal are stored when the ledger closes, or at the next start. */
@@ -115,7 +115,7 @@ export class JournaledOwners extends Owners {
   /** Waits until new objects are in the store, then removes them from memory. */
   private async confirm(): Promise<void> {
     const made = this.unsaved.all();
-    let delay = DELAY;
+    let delay = FEED_DELAY;
     try {
       await this.journal.flush();
       for (const object of made) this.unsaved.forget(object);

@@ -17,11 +17,11 @@ const BACKOFF = 0.1;
 /** Milliseconds until notifications are requested again. */
 const LISTEN_RETRY = 250;
 /** Seconds for other connections to finish their queries after one of them has broken. */
-const FINISHING = 5;
+const FINISH_TIMEOUT = 5;
 /** Connections for queries that may take long. */
 const LONG_CONNECTIONS = 2;
 /** Milliseconds after which the server aborts an idle transaction of ours, as it may block others. */
-const IDLE = 30_000;
+const IDLE_TRANSACTION_TIMEOUT = 30_000;
 
 export type PostgresRow = Record<string, unknown>;
 
@@ -155,7 +155,7 @@ export class PostgresDatabase implements SqlRunner {
     try {
       return await withTimeout(deadline, work(queryOn(pools[kind])));
     } catch (thrown) {
-      if (isBroken(thrown)) this.replace(pools, thrown instanceof TimeoutError ? 0 : FINISHING);
+      if (isBroken(thrown)) this.replace(pools, thrown instanceof TimeoutError ? 0 : FINISH_TIMEOUT);
       throw this.describeError(thrown);
     }
   }
@@ -240,7 +240,7 @@ export class PostgresDatabase implements SqlRunner {
       connection: {
         application_name: application,
         search_path: SCHEMA,
-        idle_in_transaction_session_timeout: IDLE,
+        idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT,
         ...(this.durable ? { synchronous_commit: "on" } : {}),
       },
       onnotice: () => {},

@@ -12,7 +12,7 @@ import { createPartition, partitionOf } from "./partitions.ts";
 import type { PostgresSettings } from "./place.ts";
 
 /** Milliseconds for the whole copy. */
-const LONG = 24 * 3_600_000;
+const COPY_DEADLINE = 24 * 3_600_000;
 /** Maximum rows, and characters, of one statement. */
 const BATCH = { rows: 1_000, characters: 4_000_000 };
 /** Rows between progress messages. */
@@ -66,7 +66,7 @@ export async function importSqlite(
         for (const entry of earlier.reverse()) await audit.add(entry);
         await audit.add({ ...author, time: Date.now(), action: "store.import", subject: "store", detail: { file } });
         return rows;
-      }, LONG);
+      }, COPY_DEADLINE);
       return { rows, secret: secret !== undefined };
     } finally {
       await database.close();

@@ -7,7 +7,7 @@ import { postgresPrunedBefore, prunePostgres } from "./partitions.ts";
 import { displayUrl, type PostgresSettings } from "./place.ts";
 
 /** Deadline in milliseconds for operations that read all rows. */
-const LONG = 24 * 3_600_000;
+const READ_DEADLINE = 24 * 3_600_000;
 
 /** Maintenance of a PostgreSQL database. */
 export class PostgresMaintenance extends Maintenance {
@@ -31,7 +31,9 @@ export class PostgresMaintenance extends Maintenance {
 
   override async verify(progress: ProgressListener): Promise<string[]> {
     progress("comparing hourly sums with their rows");
-    return this.database.withDeadline(LONG, async (ask) => describeDifferingSums(ask, await postgresPrunedBefore(ask)));
+    return this.database.withDeadline(READ_DEADLINE, async (ask) =>
+      describeDifferingSums(ask, await postgresPrunedBefore(ask)),
+    );
   }
 
   protected override removeRows(before: number): AsyncIterable<number> {

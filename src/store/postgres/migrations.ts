@@ -14,9 +14,9 @@ import type { PostgresSettings } from "./place.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** The advisory lock for schema changes: an arbitrary number. */
-const LOCK = 7_017_338_211;
+const MIGRATION_LOCK = 7_017_338_211;
 /** Milliseconds for migrations, and to wait for those of other processes. */
-const MIGRATING = 600_000;
+const MIGRATION_TIMEOUT = 600_000;
 /** Milliseconds to wait for a database that is restarting, and between attempts. */
 const START_TIMEOUT = 5_000;
 const RETRY_DELAY = 250;
@@ -42,7 +42,7 @@ export const migrationCount = (): number => readdirSync(MIGRATIONS).length;
  */
 export async function lacksSchema(settings: PostgresSettings): Promise<boolean> {
   const { database, result } = await openWith(settings, 1, (database) =>
-    database.withDeadline(MIGRATING, migrationsIn),
+    database.withDeadline(MIGRATION_TIMEOUT, migrationsIn),
   );
   await database.close();
   return result === 0;
@@ -71,13 +71,13 @@ async function openWith<T>(
 
 async function migrate(database: PostgresDatabase): Promise<MigrationNumbers> {
   const files = readdirSync(MIGRATIONS).sort();
-  const before = await database.withDeadline(MIGRATING, async (ask) => {
+  const before = await database.withDeadline(MIGRATION_TIMEOUT, async (ask) => {
     await checkDatabase(ask);
     return migrationsIn(ask);
   });
   if (before === files.length) return { from: before, to: before };
   return database.transaction(async (ask) => {
-    await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
+    await ask("select pg_advisory_xact_lock(?::bigint)", MIGRATION_LOCK);
     // Read again: another process may have migrated while this one waited for the lock.
     const from = await migrationsIn(ask);
     if (from > files.length) throw new Error("it was made by a newer version of model-gateway; use that one");
@@ -94,7 +94,7 @@ async function migrate(database: PostgresDatabase): Promise<MigrationNumbers> {
       await ask("insert into migration values (?::integer, ?::text, now())", i + 1, file);
     }
     return { from, to: files.length };
-  }, MIGRATING);
+  }, MIGRATION_TIMEOUT);
 }
 
 async function migrationsIn(ask: PostgresQuery): Promise<number> {

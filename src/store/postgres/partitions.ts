@@ -11,13 +11,13 @@ import {
 } from "./database.ts";
 
 /** The advisory lock for creating monthly tables: an arbitrary number. */
-const LOCK = 7_017_338_212;
+const PARTITION_LOCK = 7_017_338_212;
 /** Milliseconds that dropping a table waits for its readers, as writers queue behind it; and between attempts. */
-const LOCKING = 2_000;
+const LOCK_TIMEOUT = 2_000;
 const RETRY_DELAY = 500;
 const TRIES = 30;
 /** Deadline in milliseconds for reading all rows of a month; rows deleted in one transaction. */
-const LONG = 600_000;
+const READ_DEADLINE = 600_000;
 const BATCH = 2000;
 /** The code of a lock timeout. */
 const LOCKED = "55P03";
@@ -67,7 +67,7 @@ export class Partitions {
 /** Creates the table of a month, if it is missing. Must be called in a transaction. */
 export async function createPartition(ask: PostgresTransaction, { table, from, to }: MonthPartition): Promise<void> {
   if (await tableExists(ask, table)) return;
-  await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
+  await ask("select pg_advisory_xact_lock(?::bigint)", PARTITION_LOCK);
   if (await tableExists(ask, table)) return;
   // Created separately and attached, so that others can write and read meanwhile.
   await ask.script(`create table ${table} (like usage including defaults including constraints including indexes);
@@ -93,7 +93,7 @@ export async function postgresPrunedBefore(ask: PostgresQuery): Promise<number> 
 /** Returns the rows of a ledger in PostgreSQL for retention. */
 export const prunablePostgres = (database: PostgresDatabase): PrunableRows => ({
   age: (now) =>
-    database.runLong(LONG, async (ask) => {
+    database.runLong(READ_DEADLINE, async (ask) => {
       const [row] = await ask("select coalesce(max(time), 0) as newest from usage where time <= ?::bigint", now - DAY);
       return { newest: Number(row?.["newest"]), pruned: await postgresPrunedBefore(ask) };
     }),
@@ -118,13 +118,13 @@ export async function* prunePostgres(database: PostgresDatabase, before: number)
   for (const month of await listPartitions(database.query))
     if (month.to <= before) yield await dropPartition(database, month);
   for (;;) {
-    const [gone] = await database.runLong(LONG, (ask) => ask(REMOVE, before, before));
+    const [gone] = await database.runLong(READ_DEADLINE, (ask) => ask(REMOVE, before, before));
     yield Number(gone?.["rows"]);
     if (Number(gone?.["rows"]) < BATCH) break;
   }
   const end = onceNameCutoff(before);
-  while (Number((await database.runLong(LONG, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
-  await database.runLong(LONG, (ask) => ask(FORGET_JOURNALS, journalCutoff(before)));
+  while (Number((await database.runLong(READ_DEADLINE, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
+  await database.runLong(READ_DEADLINE, (ask) => ask(FORGET_JOURNALS, journalCutoff(before)));
 }
 
 const COUNT = "select count(*) as rows from usage where time >= ?::bigint and time < ?::bigint";
@@ -146,11 +146,11 @@ const REMOVE = `with gone as (
 /** Drops the table of a month, safe with concurrent drops: it waits for readers, but not so long that writers queue behind it. */
 async function dropPartition(database: PostgresDatabase, { table, from, to }: MonthPartition): Promise<number> {
   // Counted before locking, which blocks all writers; not in the table itself, which may just have been dropped.
-  const [counted] = await database.runLong(LONG, (ask) => ask(COUNT, from, to));
+  const [counted] = await database.runLong(READ_DEADLINE, (ask) => ask(COUNT, from, to));
   for (let tries = 1; ; tries++)
     try {
       return await database.transaction(async (ask) => {
-        await ask.script(`set local lock_timeout = ${LOCKING}; lock table usage in access exclusive mode`);
+        await ask.script(`set local lock_timeout = ${LOCK_TIMEOUT}; lock table usage in access exclusive mode`);
         if (!(await tableExists(ask, table))) return 0;
         await ask.script(`drop table ${table}`);
         return Number(counted?.["rows"]);

@@ -43,7 +43,7 @@ export interface StoreOptions {
 
 const FORM = "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE";
 const PORT = 5432;
-const CONNECTING = 5;
+const CONNECT_TIMEOUT = 5;
 
 /** The allowed query parameters. */
 const KNOWN = [
@@ -102,7 +102,7 @@ function parseAddress(text: string, folder: string): PostgresSettings {
     database,
     tls: parseTls(query, isAbsolute(host), folder),
     application: query.get("application_name") ?? "model-gateway",
-    connectTimeout: parseInteger(query.get("connect_timeout") ?? "", "connect_timeout", CONNECTING, 300),
+    connectTimeout: parseInteger(query.get("connect_timeout") ?? "", "connect_timeout", CONNECT_TIMEOUT, 300),
   };
 }
 

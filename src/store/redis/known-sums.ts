@@ -3,7 +3,7 @@ import { parseSumName, type SumName } from "./sum-names.ts";
 /** Maximum number of sums; those of them that are refreshed; and milliseconds for which they are refreshed after their last use. */
 const MAX_SUMS = 20_000;
 const MAX_REFRESHED = 500;
-const IDLE = 600_000;
+const IDLE_AFTER = 600_000;
 /** Milliseconds for which pending amounts are assumed to be still pending. */
 const PENDING_TTL = 60_000;
 
@@ -40,7 +40,7 @@ export class KnownSums {
 
   /** Returns the names of sums in use here, whose state is to be refreshed. */
   inUse(now: number): string[] {
-    const used = [...this.sums.values()].filter((known) => now - known.used < IDLE);
+    const used = [...this.sums.values()].filter((known) => now - known.used < IDLE_AFTER);
     return used.slice(-MAX_REFRESHED).map(({ sum }) => sum.name);
   }
 

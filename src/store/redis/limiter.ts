@@ -57,7 +57,7 @@ const PREFIX = "{gateway}:";
 const HEARTBEAT_INTERVAL = 2000;
 const PROCESS_TTL = 10_000;
 /** Milliseconds between attempts to reconnect. */
-const RETRY = 1000;
+const RECONNECT_DELAY = 1000;
 /**
  * Milliseconds in which all processes that reach a server find out that it is back or was emptied, and between two questions
  * whether all of them count there.
@@ -604,7 +604,7 @@ export class RedisLimiter extends Limiter {
         .catch((thrown) => this.handleFailure(thrown))
         .finally(() => this.schedule());
     };
-    this.timer = setTimeout(next, this.fallback ? RETRY : HEARTBEAT_INTERVAL).unref();
+    this.timer = setTimeout(next, this.fallback ? RECONNECT_DELAY : HEARTBEAT_INTERVAL).unref();
   }
 
   private async beat(): Promise<void> {

@@ -4,8 +4,8 @@ import { isRepeated, tokensToReserve } from "../limit-results.ts";
 import type { Reservation } from "../limiter.ts";
 
 /** Milliseconds for which a sum is kept after its period, and for which a sum without a period is kept when unused. */
-const KEPT = 2 * 86_400_000;
-const FOREVER = 7 * 86_400_000;
+const TTL_AFTER_PERIOD = 2 * 86_400_000;
+const TTL_WITHOUT_PERIOD = 7 * 86_400_000;
 /** Nano-dollars; Redis's own integers end at 2^63. */
 const MAX_SUM = 2n ** 62n;
 
@@ -30,7 +30,7 @@ export function parseSumName(name: string): SumName {
 
 /** Returns the milliseconds for which to keep a sum. */
 export function sumTtl({ per, start }: SumName, calendar: Calendar, now: number): number {
-  return per === "total" ? FOREVER : Math.max(0, calendar.span(per, start).end - now) + KEPT;
+  return per === "total" ? TTL_WITHOUT_PERIOD : Math.max(0, calendar.span(per, start).end - now) + TTL_AFTER_PERIOD;
 }
 
 /** Returns the sums of a level: one for each kind of period. */

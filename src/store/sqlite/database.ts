@@ -10,9 +10,9 @@ import { BUSY, BUSY_TIMEOUT, sqliteCode, toWriteError, unusableStoreError } from
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** Milliseconds that opening may wait for other processes. */
-const OPENING = 5_000;
+const OPEN_TIMEOUT = 5_000;
 /** Milliseconds that one write may block the event loop while another process writes. */
-const BLOCKING = 20;
+const MAX_BLOCKING = 20;
 /**
  * Pages of the WAL after which a commit checkpoints them into the file. Few, as a checkpoint blocks: 4 ms, where 4,000 pages at
  * once take over 30 ms and, in total, no less work.
@@ -62,7 +62,7 @@ export class SqliteDatabase implements SqlRunner {
         createMissing(path);
         this.inode = statSync(path).ino;
       }
-      this.sqlite = new DatabaseSync(path, { timeout: OPENING });
+      this.sqlite = new DatabaseSync(path, { timeout: OPEN_TIMEOUT });
     } catch (error) {
       throw unusableStoreError(path, error);
     }
@@ -75,7 +75,7 @@ export class SqliteDatabase implements SqlRunner {
       this.sqlite.exec("pragma journal_size_limit = 67108864");
       this.sqlite.exec(`pragma wal_autocheckpoint = ${checkpoint}`);
       this.migrated = this.migrate();
-      this.sqlite.exec(`pragma busy_timeout = ${BLOCKING}`);
+      this.sqlite.exec(`pragma busy_timeout = ${MAX_BLOCKING}`);
       if (this.inode !== undefined) this.walInode = statSync(walOf(path), { throwIfNoEntry: false })?.ino;
     } catch (error) {
       this.sqlite.close();
@@ -145,7 +145,7 @@ export class SqliteDatabase implements SqlRunner {
       } catch (error) {
         if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw toWriteError(this.path, error);
       }
-      await sleep(BLOCKING);
+      await sleep(MAX_BLOCKING);
     }
   }
 
@@ -158,7 +158,7 @@ export class SqliteDatabase implements SqlRunner {
    * timeout, as each of them holds a lock that the others need.
    */
   private enableWal(): void {
-    const deadline = performance.now() + OPENING;
+    const deadline = performance.now() + OPEN_TIMEOUT;
     for (;;) {
       try {
         this.sqlite.exec("pragma journal_mode = wal");
@@ -166,7 +166,7 @@ export class SqliteDatabase implements SqlRunner {
       } catch (error) {
         if (sqliteCode(error) !== BUSY || performance.now() > deadline) throw error;
       }
-      sleepSync(BLOCKING);
+      sleepSync(MAX_BLOCKING);
     }
   }
 

@@ -50,7 +50,7 @@ export function toWriteError(path: string, error: unknown): unknown {
 const fullText = (path: string): string => `the disk is full; free space in ${dirname(path)} and try again`;
 
 /** Free bytes below which SQLite has no room for its files beside the database. */
-const ROOM = 64 * 1024;
+const MIN_FREE_BYTES = 64 * 1024;
 
 /** Reports whether the disk is full: if there is no room for SQLite's other files, it reports an I/O error. */
 function isFull(path: string, error: unknown): boolean {
@@ -59,7 +59,7 @@ function isFull(path: string, error: unknown): boolean {
   if (code !== IO_ERROR || path === ":memory:") return false;
   try {
     const { bavail, bsize } = statfsSync(dirname(path));
-    return bavail * bsize < ROOM;
+    return bavail * bsize < MIN_FREE_BYTES;
   } catch {
     return false;
   }

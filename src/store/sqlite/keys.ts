@@ -28,7 +28,7 @@ import type { SqliteDatabase } from "./database.ts";
 const POLL_INTERVAL = 100;
 const WATCH_INTERVAL = 250;
 /** Keys that are read in one turn. */
-const PAGE = 1000;
+const KEYS_A_TURN = 1000;
 
 /**
  * Keys in SQLite, besides those of gateway.yaml. `find` is synchronous: about a microsecond for a cached key. Changes by other
@@ -100,9 +100,9 @@ export class SqliteKeys extends CachedKeys {
     const records = [...this.fileRecords];
     const page = this.database.prepare("select rowid as place, * from key where rowid > ? order by rowid limit ?");
     for (let after = 0; ; await nextTurn()) {
-      const rows = page.all(after, PAGE);
+      const rows = page.all(after, KEYS_A_TURN);
       for (const row of rows) records.push(rowToKeyRecord(row));
-      if (rows.length < PAGE) return records;
+      if (rows.length < KEYS_A_TURN) return records;
       after = Number(rows.at(-1)?.["place"]);
     }
   }

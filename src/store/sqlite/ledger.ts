@@ -15,7 +15,7 @@ import { sqlitePrunedBefore } from "./pruning.ts";
 /** Rows per transaction, which blocks for about a millisecond. */
 const BATCH = 250;
 /** Maximum milliseconds that a row waits for others. */
-const DELAY = 250;
+const MAX_ROW_DELAY = 250;
 /** Maximum milliseconds between attempts while the store cannot be written. */
 const MAX_RETRY_DELAY = 10_000;
 /** Maximum buffered in memory: rows, and approximate bytes. */
@@ -116,7 +116,7 @@ export class SqliteLedger extends SqlLedger {
     // A full batch is written at once: short-lived objects cost the garbage collector nothing.
     if (this.rows.length === BATCH && !this.outage) clearTimeout(this.timer);
     else if (this.timer) return;
-    this.timer = this.schedule(this.rows.length < BATCH || this.outage ? DELAY : 0);
+    this.timer = this.schedule(this.rows.length < BATCH || this.outage ? MAX_ROW_DELAY : 0);
   }
 
   /** @throws Error when the store cannot be written; the entries stay in memory and are retried. */
@@ -171,7 +171,7 @@ export class SqliteLedger extends SqlLedger {
       this.outage.delay = Math.min(this.outage.delay * 2, MAX_RETRY_DELAY);
     }
     // One batch at a time, with other work in between. An incomplete batch waits for more rows.
-    const delay = this.outage?.delay ?? (this.rows.length < BATCH ? DELAY : 0);
+    const delay = this.outage?.delay ?? (this.rows.length < BATCH ? MAX_ROW_DELAY : 0);
     this.timer = this.rows.length > 0 ? this.schedule(delay) : undefined;
   }
 
@@ -245,7 +245,7 @@ export class SqliteLedger extends SqlLedger {
     const { path } = this.database;
     const why = storeErrorMessage(error).replace(`${path}: `, "").replace(/\.$/, "");
     this.warn(`The ledger ${path} cannot be written: ${why}. Its entries wait in ${where}.`);
-    return { delay: DELAY, lostBefore: this.lost };
+    return { delay: MAX_ROW_DELAY, lostBefore: this.lost };
   }
 
   private endOutage(outage: { lostBefore: number }): void {

@@ -14,7 +14,7 @@ import { newPartFile, removePartFile } from "./part-file.ts";
 import { pruneSqlite, sqlitePrunedBefore } from "./pruning.ts";
 
 /** All pages at once: a copy in parts restarts with each row that another process writes meanwhile. */
-const ALL = 2 ** 31 - 1;
+const ALL_PAGES = 2 ** 31 - 1;
 /** Milliseconds between progress messages of a copy. */
 const PROGRESS_INTERVAL = 1000;
 /** Rows deleted in one transaction, for which other writers wait some milliseconds; and milliseconds of pause between them. */
@@ -106,7 +106,7 @@ export class SqliteMaintenance extends Maintenance {
     }, PROGRESS_INTERVAL);
     const source = new DatabaseSync(this.path, { readOnly: true, timeout: 5000 });
     try {
-      await copy(source, part, { rate: ALL });
+      await copy(source, part, { rate: ALL_PAGES });
     } finally {
       clearInterval(timer);
       source.close();

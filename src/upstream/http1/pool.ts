@@ -23,7 +23,7 @@ interface PoolOptions {
 }
 
 /** Safety margin in milliseconds: a connection is not used this long before the provider closes it by its own announcement. */
-const MARGIN = 2000;
+const CLOSE_MARGIN = 2000;
 
 type PooledSocket = Socket & { connection?: Connection };
 
@@ -107,7 +107,7 @@ export class Pool implements ConnectionOwner {
 
   onReleased(connection: Connection, keepAliveTimeout: number | undefined): void {
     const { keepAlive } = this.options;
-    const time = keepAliveTimeout === undefined ? keepAlive : Math.min(keepAlive, keepAliveTimeout - MARGIN);
+    const time = keepAliveTimeout === undefined ? keepAlive : Math.min(keepAlive, keepAliveTimeout - CLOSE_MARGIN);
     if (time <= 0 || (this.closing && this.queue.length === 0)) {
       connection.abort();
       return;

@@ -8,7 +8,7 @@ import { deferWriteErrors } from "./write-errors.ts";
 /** Bytes up to which a body is copied after its head, so that both are written as one buffer. */
 const JOIN_LIMIT = 64 * 1024;
 /** Bytes passed to the system at once; the rest follows when these have been sent. */
-const WINDOW = 2 * 1024 * 1024;
+const WRITE_WINDOW = 2 * 1024 * 1024;
 
 /** Writes requests to a connection, one after another, no faster than the other side takes them. */
 export class RequestWriter {
@@ -81,7 +81,7 @@ export class RequestWriter {
   private fillWindow(pieces: readonly Buffer[]): void {
     const { socket } = this;
     let i = 0;
-    while (i < pieces.length && socket.writableLength < WINDOW) socket.write(pieces[i++] as Buffer);
+    while (i < pieces.length && socket.writableLength < WRITE_WINDOW) socket.write(pieces[i++] as Buffer);
     this.remaining = i < pieces.length ? pieces.slice(i) : undefined;
   }
 }
