@@ -180,7 +180,7 @@ t.test("content-length stays in the head", async (t) => {
   answer.destroy();
 });
 
-t.test("redirects are refused and not followed; 304 is an answer to a GET alone", async (t) => {
+t.test("redirects are refused and not followed; 304 is an answer to a GET or HEAD alone", async (t) => {
   for (const status of [300, 301, 302, 303, 307, 308]) {
     for (const connection of ["keep-alive", "close"]) {
       const { upstream, proxy } = await proxied(t, (socket) =>
@@ -194,9 +194,11 @@ t.test("redirects are refused and not followed; 304 is an answer to a GET alone"
     }
   }
   const { upstream, proxy } = await proxied(t, (socket) => socket.write("HTTP/1.1 304 x\r\netag: x\r\n\r\n"));
-  const answer = await proxy.send(outgoing(upstream.origin, { method: "GET" }), client());
-  t.equal(answer.status, 304);
-  t.same(await whole(answer), { body: Buffer.alloc(0), calls: 1 });
+  for (const method of ["GET", "HEAD"]) {
+    const answer = await proxy.send(outgoing(upstream.origin, { method }), client());
+    t.equal(answer.status, 304);
+    t.same(await whole(answer), { body: Buffer.alloc(0), calls: 1 });
+  }
   const posted = proxy.send(outgoing(upstream.origin, { method: "POST" }), client());
   await t.rejects(posted, { code: "upstream_invalid", cause: { code: "STATUS_304" } });
 });
