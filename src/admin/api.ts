@@ -3,7 +3,7 @@ import { redactedSettings } from "../config/changes.ts";
 import { configSecrets, findSecrets, starSecrets } from "../config/secrets.ts";
 import type { Outcome } from "../core/exchange.ts";
 import type { Question } from "../core/peers.ts";
-import type { LedgerEntry, LedgerSearch, SpeedGroup } from "../store/ledger.ts";
+import { LEDGER_GROUPS, type LedgerEntry, type LedgerSearch, type SpeedGroup } from "../store/ledger.ts";
 import { errorProblems, formatError } from "../text/format-error.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { budgets } from "./budgets.ts";
@@ -16,7 +16,7 @@ import { shownProviders, switchOff, switchOn, TargetChangeSchema, tryNow } from 
 import { CANCEL, GENERATIONS, LIVE_REQUESTS, MODELS, PLUGINS, RECORDED } from "./questions.ts";
 import { type AdminRequest, type AdminResponse, type AdminRoute, fromLedger, parseBody, route } from "./route.ts";
 import { querySpan } from "./span.ts";
-import { MAX_DAYS, MAX_SERIES, SPEND_GROUPS, spend } from "./spend.ts";
+import { MAX_DAYS, MAX_SERIES, spend } from "./spend.ts";
 
 /** Fields by whose absence requests can be filtered. */
 const WITHOUT = ["key", "group", "model", "target"] as const;
@@ -98,7 +98,7 @@ export const ROUTES: readonly AdminRoute[] = [
   }),
   route("GET", "spend", "Spending.", fromLedger(spend), {
     query: {
-      ...{ ...SPAN, by: `Any of ${SPEND_GROUPS.join(", ")}, with commas between; model where it is left out.` },
+      ...{ ...SPAN, by: `Any of ${LEDGER_GROUPS.join(", ")}, with commas between; model where it is left out.` },
       days: `local: days of gateway.yaml's timezone, ${MAX_DAYS} at most; days in UTC where it is left out.`,
       series: `1 to ${MAX_SERIES}: with the cost of each local day, for so many of the most expensive groups and for all others.`,
       back: "1: the sums of the preceding span of the same length; for today, of yesterday up to the same time.",

@@ -1,4 +1,4 @@
-import type { Ledger, LedgerGroup, LedgerSum } from "../store/ledger.ts";
+import { LEDGER_GROUPS, type Ledger, type LedgerGroup, type LedgerSum } from "../store/ledger.ts";
 import { localDays, mostExpensive, sumsOfDays } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
@@ -7,8 +7,6 @@ import type { AdminRequest, AdminResponse } from "./route.ts";
 import { precedingSpan, querySpan } from "./span.ts";
 import { type CostSeries, dailySpend } from "./spend-series.ts";
 
-/** The dimensions of spending. */
-export const SPEND_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 /** Limit of days in a time zone per request: each takes a query of the ledger. */
 export const MAX_DAYS = 40;
 /** Limit of rows, which are built and sent by the process that serves requests. */
@@ -21,9 +19,9 @@ export const MAX_SERIES = 20;
 /** Returns the spending, grouped as the query says. */
 export async function spend({ stores, config }: AdminGateway, { query }: AdminRequest): Promise<AdminResponse> {
   const by = (query.get("by") ?? "model").split(",").filter((each) => each !== "");
-  const wrong = by.find((each) => !SPEND_GROUPS.includes(each as LedgerGroup));
+  const wrong = by.find((each) => !LEDGER_GROUPS.includes(each as LedgerGroup));
   if (wrong !== undefined)
-    throw new AdminError("bad_request", `by takes any of ${SPEND_GROUPS.join(", ")}, not ${wrong}.`);
+    throw new AdminError("bad_request", `by takes any of ${LEDGER_GROUPS.join(", ")}, not ${wrong}.`);
   const twice = by.find((each, at) => by.indexOf(each) !== at);
   if (twice !== undefined) throw new AdminError("bad_request", `by names ${twice} twice.`);
   const kind = query.get("days");

@@ -1,12 +1,13 @@
 import { exactDollars } from "../config/units.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
+import { LEDGER_GROUPS } from "../store/ledger.ts";
 import { sumsByLocalDay } from "../store/ledger-days.ts";
 import { sumFields } from "../store/ledger-sums.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, numberColumns } from "../text/table.ts";
 import { reportBehind } from "./behind.ts";
-import { MAX_ENTRIES, USAGE_GROUPS } from "./help/usage.ts";
+import { MAX_ENTRIES } from "./help/usage.ts";
 import { parsePastOption, parseVerbArguments, printFailure, type Terminal } from "./verb.ts";
 
 const OPTIONS = {
@@ -73,8 +74,8 @@ interface UsageOptions {
 
 function parseQuery(values: UsageOptions, zone: () => string): LedgerQuery {
   const by = (values.by ?? "model").split(",").map((word) => {
-    const group = USAGE_GROUPS.find((name) => name === word.trim());
-    if (!group) throw new UsageError(`--by ${JSON.stringify(word)}: choose from ${USAGE_GROUPS.join(", ")}.`);
+    const group = LEDGER_GROUPS.find((name) => name === word.trim());
+    if (!group) throw new UsageError(`--by ${JSON.stringify(word)}: choose from ${LEDGER_GROUPS.join(", ")}.`);
     return group;
   });
   if (new Set(by).size < by.length) throw new UsageError("--by names a group twice.");

@@ -1,10 +1,8 @@
-import type { LedgerGroup } from "../../store/ledger.ts";
+import { LEDGER_GROUPS } from "../../store/ledger.ts";
 import { PAST_MOMENT_FORMS } from "../../text/moments.ts";
 import { groupDigits } from "../../text/table.ts";
 import { COMMAND } from "../verb.ts";
 
-/** The names that `--by` takes. */
-export const USAGE_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 /** The largest number that `--last` takes. */
 export const MAX_ENTRIES = 1_000;
 
@@ -19,7 +17,7 @@ export const USAGE = `usage: ${COMMAND} usage [--by LIST] [--since WHEN] [--unti
 
 Shows requests, tokens and money.
 
-  --by LIST       sums by one or more of ${USAGE_GROUPS.join(", ")}; absent: model. Days are those of
+  --by LIST       sums by one or more of ${LEDGER_GROUPS.join(", ")}; absent: model. Days are those of
                   gateway.yaml's timezone, as for budgets; group and tags are the key's at the time of the request; a request with
                   several tags counts for each
   --since WHEN    requests from this time on; absent: from the first request
