@@ -14,7 +14,7 @@ export type ChooseModel = (protocol?: string) => string | undefined;
  */
 export async function trialModels({ models, providers }: Pick<Config, "models" | "providers">): Promise<ChooseModel> {
   const on = new Map(providers.flatMap((each) => (each.off === undefined ? [[each.name, each]] : [])));
-  const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
+  const usable = usableModels({ models, providers });
   const sellers = [...on.values()].flatMap(({ url }) => (url instanceof URL ? { url } : []));
   const catalogue = await Catalogue.for(sellers);
   const textModels = usable.filter(({ id, can, targets }) => {
@@ -32,6 +32,12 @@ export async function trialModels({ models, providers }: Pick<Config, "models" |
     const native = protocol === undefined ? undefined : textModels.find((model) => isNative(model, protocol));
     return (native ?? textModels[0] ?? usable[0])?.id;
   };
+}
+
+/** Returns the models that a provider serves which is on. */
+export function usableModels({ models, providers }: Pick<Config, "models" | "providers">): Config["models"] {
+  const on = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [name] : [])));
+  return models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
 }
 
 /** Returns a request to paste into a shell. */

@@ -277,7 +277,6 @@ async function printKey(
     return;
   }
   const list = (values: readonly string[] | undefined) => values?.join(", ") ?? "all";
-  const time = (at: number | undefined, otherwise: string) => (at === undefined ? otherwise : formatUtc(at));
   const { tags = {} } = record;
   // With a key that is revoked, its old secret is too.
   const rotating = record.revoked === undefined ? record.rotating : undefined;
@@ -308,7 +307,7 @@ async function printKey(
         : [[kind === "key" ? "spent" : `spent by ${name}`, formatSpending(ownBudgets)]];
     }),
     ["created", record.source === "file" ? "-" : formatUtc(record.created)],
-    ["expires", time(record.expires, "never")],
+    ["expires", record.expires === undefined ? "never" : formatUtc(record.expires)],
     ...(rotating === undefined
       ? []
       : [

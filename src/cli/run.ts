@@ -31,7 +31,7 @@ import { Primary } from "../workers/primary.ts";
 import { cliAuthor, watchAuthor } from "./author.ts";
 import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
-import { curlLines, trialModels } from "./first-request.ts";
+import { curlLines, trialModels, usableModels } from "./first-request.ts";
 import { maxOpenFiles, openFilesWarning } from "./open-files.ts";
 import { deferSignals, ignoreDebugSignal, untilStopped } from "./signals.ts";
 import { BUNDLED_CONFIG, COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
@@ -213,11 +213,11 @@ export function fileInUse(file: string, folder: string, bundled = BUNDLED_CONFIG
 }
 
 /** Returns the names of the providers that are on, and the ids of the models that one of them serves, and of the others. */
-function usableParts({ providers, models }: Config): { on: string[]; usable: string[]; idle: string[] } {
-  const on = providers.filter(({ off }) => off === undefined).map(({ name }) => name);
-  const served = models.filter(({ targets }) => targets.some(({ provider }) => on.includes(provider)));
-  const idle = models.filter((model) => !served.includes(model));
-  return { on, usable: served.map(({ id }) => id), idle: idle.map(({ id }) => id) };
+function usableParts(config: Config): { on: string[]; usable: string[]; idle: string[] } {
+  const on = config.providers.filter(({ off }) => off === undefined).map(({ name }) => name);
+  const usable = usableModels(config);
+  const idle = config.models.filter((model) => !usable.includes(model));
+  return { on, usable: usable.map(({ id }) => id), idle: idle.map(({ id }) => id) };
 }
 
 function greetingJson({ config, address, admin, key }: Greeting): object {

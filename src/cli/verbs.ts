@@ -226,11 +226,9 @@ const loadVerbConfig = async (location: ConfigLocation, io: Terminal): Promise<C
 
 /** Returns the address and models for clients of the gateway. */
 async function connectSettings(config: Config): Promise<ConnectSettings> {
-  const { listen, models, providers } = config;
-  const on = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [name] : [])));
-  const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
-  const names = [...usable, ...models].flatMap(({ id, aliases }) => [id, ...aliases]);
-  const { trialModels } = await import("./first-request.ts");
+  const { listen, models } = config;
+  const { trialModels, usableModels } = await import("./first-request.ts");
+  const names = [...usableModels(config), ...models].flatMap(({ id, aliases }) => [id, ...aliases]);
   return { listen, models: [...new Set(names)], choose: await trialModels(config) };
 }
 
