@@ -60,11 +60,8 @@ function openingText(
   return undefined;
 }
 
-function valueAt(json: unknown, path: readonly (string | number)[]): unknown {
-  let value = json;
-  for (const name of path) value = (value as Record<string | number, unknown> | null | undefined)?.[name];
-  return value;
-}
+const valueAt = (json: unknown, path: readonly (string | number)[]): unknown =>
+  path.reduce<unknown>((value, name) => (value as Record<string | number, unknown> | null | undefined)?.[name], json);
 
 /**
  * Orders targets for a conversation by rendezvous hashing with weights: the first is the same as long as it exists, and so is

@@ -3,7 +3,8 @@ import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
 import { GatewayError } from "./errors.ts";
 
-const END = new Frame("end", Buffer.alloc(0));
+/** The frame after the last one of a response. */
+export const END_FRAME = new Frame("end", Buffer.alloc(0));
 
 /** Bytes that are split together: thousands of small frames take long enough for one turn of the event loop. */
 const SPLIT_TOGETHER = 64 * 1024;
@@ -33,7 +34,7 @@ export function* splitInGroups(
       throw GatewayError.from(thrown, "upstream_invalid");
     }
   } else yield splitReceived(bytes, framing);
-  yield [END];
+  yield [END_FRAME];
 }
 
 /**

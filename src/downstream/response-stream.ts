@@ -1,4 +1,4 @@
-import { splitterOf } from "../core/answer-frames.ts";
+import { END_FRAME, splitterOf } from "../core/answer-frames.ts";
 import { GatewayError, stalledClientError } from "../core/errors.ts";
 import type { ActiveResponse, Exchange } from "../core/exchange.ts";
 import { toPluginError } from "../core/plugin-deadline.ts";
@@ -15,7 +15,6 @@ import { totalLength } from "../wire/pieces.ts";
 import type { SseSplitter } from "../wire/sse.ts";
 import type { ResponseWriter } from "./response-writer.ts";
 
-const END = new Frame("end", Buffer.alloc(0));
 /** Maximum bytes and milliseconds for which a stream is read after its client has left, where only its usage is outstanding. */
 const BRIEF_BYTES = 64 * 1024;
 const BRIEF_TIME = 250;
@@ -183,7 +182,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   /** @param last the frames before the end. If the end fails they are still written: translated, they complete what was sent */
   private passEnd(last: readonly Buffer[]): readonly Buffer[] {
     try {
-      return this.passFrames([END]);
+      return this.passFrames([END_FRAME]);
     } catch (thrown) {
       if (this.stageKeepsState) this.write(last);
       throw thrown;
