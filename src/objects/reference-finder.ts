@@ -73,8 +73,8 @@ export class ReferenceFinder {
   /** The path of the member whose object is only compared with. */
   readonly comparedPath: string | undefined;
   private readonly marks: MultiSearch;
-  /** Types that agents send with each request, mostly without an id. */
-  private readonly recallTypes: MultiSearch;
+  /** Types of items that agents send with each request, mostly without an id. */
+  private readonly outputItemTypes: MultiSearch;
   private readonly watch: Watch;
   /** Watches for all spellings of the members that name objects at any depth: some servers ignore case. */
   private readonly variantWatch: Watch;
@@ -84,18 +84,18 @@ export class ReferenceFinder {
   /** The same names in their usual spelling. */
   private readonly exactNames: ReadonlySet<string>;
   /** Folded with `foldCase`, as are the names compared with them. */
-  private readonly anywhere: ReadonlySet<string>;
-  private readonly unread: ReadonlySet<string>;
-  private readonly references: ReadonlySet<unknown>;
-  private readonly asObjects: ReadonlySet<string>;
-  private readonly itself: ReadonlySet<string>;
-  private readonly whole: ReadonlyMap<unknown, string>;
-  private readonly recalled: ReadonlyMap<unknown, { readonly sealed: string; readonly beside: readonly string[] }>;
-  private readonly sources: ReadonlySet<unknown>;
-  private readonly addresses: ReadonlySet<string>;
-  private readonly addressWatch: Watch | undefined;
+  private readonly anyDepth: ReadonlySet<string>;
+  private readonly notSearched: ReadonlySet<string>;
+  private readonly referenceTypes: ReadonlySet<unknown>;
+  private readonly objectsOnly: ReadonlySet<string>;
+  private readonly byPresence: ReadonlySet<string>;
+  private readonly inlineContent: ReadonlyMap<unknown, string>;
+  private readonly outputItems: ReadonlyMap<unknown, { readonly sealed: string; readonly beside: readonly string[] }>;
+  private readonly sharedSourceTypes: ReadonlySet<unknown>;
+  private readonly urlMembers: ReadonlySet<string>;
+  private readonly urlWatch: Watch | undefined;
   /** The beginning of a text that may be an address of a stored object. */
-  private readonly addressStart: StringStartSearch;
+  private readonly urlStart: StringStartSearch;
   private readonly recognized: RecognizedObjectFinder | undefined;
   /** Sets of folded names: a path with one of each leads to a file of requests. */
   private readonly requestFiles: readonly (readonly ReadonlySet<string>[])[];
@@ -115,7 +115,7 @@ export class ReferenceFinder {
     const types = [...named, ...sharedSourceTypes];
     this.comparedPath = members.comparedWith?.join(".");
     this.marks = quoted([...anyDepth, ...objectsOnly, ...byPresence, ...types]);
-    this.recallTypes = quoted(Object.keys(outputItems));
+    this.outputItemTypes = quoted(Object.keys(outputItems));
     this.watch = new Watch(
       [...anyDepth, ...objectsOnly, ...byPresence, ...(members.untypedElements ? ["id"] : [])],
       [...types, ...Object.keys(outputItems)],
@@ -127,18 +127,18 @@ export class ReferenceFinder {
     // A letter that folds to an ASCII letter has up to three bytes.
     this.maxVariantLength = 3 * Math.max("ID".length, ...names.map(({ length }) => length)) + 2;
     this.exactNames = new Set(names);
-    this.anywhere = new Set(anyDepth.map(foldCase));
-    this.unread = new Set(members.notSearched);
-    this.references = new Set([...named, ...Object.keys(outputItems)]);
-    this.asObjects = new Set(objectsOnly.map(foldCase));
-    this.itself = new Set(byPresence.map(foldCase));
-    this.whole = new Map(Object.entries(inlineContent));
-    this.recalled = new Map(Object.entries(outputItems));
-    this.sources = new Set(sharedSourceTypes);
+    this.anyDepth = new Set(anyDepth.map(foldCase));
+    this.notSearched = new Set(members.notSearched);
+    this.referenceTypes = new Set([...named, ...Object.keys(outputItems)]);
+    this.objectsOnly = new Set(objectsOnly.map(foldCase));
+    this.byPresence = new Set(byPresence.map(foldCase));
+    this.inlineContent = new Map(Object.entries(inlineContent));
+    this.outputItems = new Map(Object.entries(outputItems));
+    this.sharedSourceTypes = new Set(sharedSourceTypes);
     const { urlMembers = [], placePrefix = "" } = members;
-    this.addresses = new Set(urlMembers.map(foldCase));
-    this.addressWatch = urlMembers.length === 0 ? undefined : new Watch(urlMembers);
-    this.addressStart = new StringStartSearch(placePrefix.slice(0, 2));
+    this.urlMembers = new Set(urlMembers.map(foldCase));
+    this.urlWatch = urlMembers.length === 0 ? undefined : new Watch(urlMembers);
+    this.urlStart = new StringStartSearch(placePrefix.slice(0, 2));
     this.requestFiles = (members.requestFiles ?? []).map(({ members: names, inside }) =>
       [names, ...(inside ? [inside] : [])].map((each) => new Set(each.map(foldCase))),
     );
@@ -146,8 +146,8 @@ export class ReferenceFinder {
       members.recognized &&
       new RecognizedObjectFinder(
         members.recognized,
-        (name) => this.unread.has(name),
-        (name) => this.anywhere.has(foldCase(name)),
+        (name) => this.notSearched.has(name),
+        (name) => this.anyDepth.has(foldCase(name)),
       );
   }
 
@@ -203,7 +203,7 @@ export class ReferenceFinder {
     return (
       this.mayHoldReference(pieces) ||
       matchesAcross(pieces, this.variantPattern, this.maxVariantLength) ||
-      (this.addressWatch !== undefined && this.addressStart.mayOccurIn(pieces)) ||
+      (this.urlWatch !== undefined && this.urlStart.mayOccurIn(pieces)) ||
       this.recognized?.mayOccurIn(pieces) === true
     );
   }
@@ -212,14 +212,14 @@ export class ReferenceFinder {
   private mayReferBelowTop({ scan, pieces }: Body): boolean {
     if (scan === undefined) return false;
     const may = (this.hasReferenceName(scan) && this.mayHoldReference(pieces)) || this.mayHoldVariant(scan, pieces);
-    return may || (this.addressWatch?.mayMatch(scan) === true && this.addressStart.mayOccurIn(pieces));
+    return may || (this.urlWatch?.mayMatch(scan) === true && this.urlStart.mayOccurIn(pieces));
   }
 
   private hasVariantAtTop({ members }: Scan): boolean {
     return members.some(({ name }) => {
       if (this.exactNames.has(name)) return false;
       const word = foldCase(name);
-      return this.anywhere.has(word) || this.asObjects.has(word) || this.itself.has(word);
+      return this.anyDepth.has(word) || this.objectsOnly.has(word) || this.byPresence.has(word);
     });
   }
 
@@ -231,7 +231,7 @@ export class ReferenceFinder {
     return steps.some((step, i) => {
       const next = steps[i + 1] || "0";
       const direct = next === "id" || NUMBER.test(next);
-      return direct && (this.anywhere.has(step) || (next === "id" && this.asObjects.has(step)));
+      return direct && (this.anyDepth.has(step) || (next === "id" && this.objectsOnly.has(step)));
     });
   }
 
@@ -267,7 +267,7 @@ export class ReferenceFinder {
   }
 
   private mayHoldReference(pieces: readonly Buffer[]): boolean {
-    if (this.marks.occursIn(pieces) || (this.recallTypes.occursIn(pieces) && IDS.occursIn(pieces))) return true;
+    if (this.marks.occursIn(pieces) || (this.outputItemTypes.occursIn(pieces) && IDS.occursIn(pieces))) return true;
     if (this.members.untypedElements && mayHoldBareId(pieces)) return true;
     return (
       pieces.some(
@@ -290,18 +290,19 @@ export class ReferenceFinder {
       return;
     }
     const object = value as JsonObject;
-    if (valuesOf(object, "type").some((type) => this.references.has(type))) this.collectReference(object, path, found);
+    if (valuesOf(object, "type").some((type) => this.referenceTypes.has(type)))
+      this.collectReference(object, path, found);
     for (const name in object) {
       const inner = object[name];
       if (inner === null || (typeof inner !== "object" && typeof inner !== "string")) continue;
-      if (this.unread.has(name)) continue;
+      if (this.notSearched.has(name)) continue;
       const at = { above: path, step: name };
       const word = foldCase(name);
-      if (this.anywhere.has(word)) this.collect(inner, at, found);
-      if (this.itself.has(word)) addReference(found, { id: name, param: paramOf(at), byPresence: true });
-      if (this.asObjects.has(word))
+      if (this.anyDepth.has(word)) this.collect(inner, at, found);
+      if (this.byPresence.has(word)) addReference(found, { id: name, param: paramOf(at), byPresence: true });
+      if (this.objectsOnly.has(word))
         for (const each of Array.isArray(inner) ? inner : [inner]) if (asObject(each)) this.collect(each, at, found);
-      if (this.addresses.has(word)) this.collectAddress(inner, at, found);
+      if (this.urlMembers.has(word)) this.collectAddress(inner, at, found);
       if (word === SOURCE) this.collectSource(inner, at, found);
       if (typeof inner === "object") this.walk(inner, at, found);
     }
@@ -309,26 +310,20 @@ export class ReferenceFinder {
 
   private collectReference(object: JsonObject, path: PathNode, found: ObjectReference[]): void {
     const [type, another] = valuesOf(object, "type");
-    const recalled = another === undefined && type === object["type"] ? this.recalled.get(type) : undefined;
-    if (recalled && asText(object[recalled.sealed])) return;
+    const item = another === undefined && type === object["type"] ? this.outputItems.get(type) : undefined;
+    const at = { above: path, step: "id" };
     const ids = valuesOf(object, "id");
-    if (recalled) {
-      const mayBeInvented = recalled.beside.some((name) => asText(object[name]) || asList(object[name]).length > 0);
-      const param = paramOf({ above: path, step: "id" });
+    if (item) {
+      if (asText(object[item.sealed])) return;
+      const mayBeInvented = item.beside.some((name) => asText(object[name]) || asList(object[name]).length > 0);
+      const common = { param: paramOf(at), hasContent: true, ...(mayBeInvented && { mayBeInvented }) } as const;
       for (const id of ids)
-        if (typeof id === "string" && id !== "")
-          addReference(found, {
-            id: id.slice(0, MAX_CLIENT_ID),
-            param,
-            hasContent: true,
-            ...(mayBeInvented && { mayBeInvented }),
-          });
+        if (typeof id === "string" && id !== "") addReference(found, { id: id.slice(0, MAX_CLIENT_ID), ...common });
       return;
     }
     const from = found.length;
-    for (const id of ids) this.collect(id, { above: path, step: "id" }, found);
-    if (found.length > from && this.holdsContent(object))
-      found.push(...found.splice(from).map((each) => ({ ...each, hasContent: true as const })));
+    for (const id of ids) this.collect(id, at, found);
+    if (this.holdsContent(object)) markContent(found, from);
   }
 
   /**
@@ -336,7 +331,7 @@ export class ReferenceFinder {
    * exactly, as all readers match them.
    */
   private holdsContent({ type, status, ...members }: JsonObject): boolean {
-    const content = this.whole.get(type);
+    const content = this.inlineContent.get(type);
     if (content === undefined) return false;
     return Boolean(asText(members[content])) || (status === "failed" && (members[content] ?? null) === null);
   }
@@ -347,12 +342,12 @@ export class ReferenceFinder {
     if (!text.slice(0, placePrefix.length).toLowerCase().startsWith(schemeOf(placePrefix))) return;
     const from = found.length;
     this.collect(text, path, found);
-    found.push(...found.splice(from).map((each) => ({ ...each, hasContent: true as const })));
+    markContent(found, from);
   }
 
   private collectSource(value: unknown, path: PathNode, found: ObjectReference[]): void {
     for (const type of valuesOf(asObject(value) ?? {}, "type"))
-      if (this.sources.has(type)) this.collect(type, { above: path, step: "type" }, found);
+      if (this.sharedSourceTypes.has(type)) this.collect(type, { above: path, step: "type" }, found);
   }
 
   /** Collects ids from a value that is an id, a list of values with ids, or an object with an id or numbered members. */
@@ -420,6 +415,11 @@ function addReference(found: ObjectReference[], object: ObjectReference): void {
       param: object.param,
     });
   found.push(object);
+}
+
+/** Marks references from an index on as objects whose content is sent beside the id. */
+function markContent(found: ObjectReference[], from: number): void {
+  for (let i = from; i < found.length; i++) found[i] = { ...(found[i] as ObjectReference), hasContent: true };
 }
 
 /** Returns the beginning of an address, up to its first slash. */
