@@ -200,8 +200,8 @@ function imageToolTokens({ body, protocol: { output } }: RouteExchange | SendExc
   const tools = output?.imageTool && body.member("tools");
   if (!output?.imageTool || !tools) return 0;
   const [tool, tokens] = output.imageTool;
-  const pieces = between(body.pieces, tools.start, tools.end);
-  return containsText(pieces, tool) || containsText(pieces, ESCAPE) ? tokens : 0;
+  const text = body.slice(tools.start, tools.end);
+  return text.includes(tool) || text.includes(ESCAPE) ? tokens : 0;
 }
 
 /** Returns the model that each drawing tool of the vendor's in a request names; undefined: the vendor's default. */
@@ -287,28 +287,6 @@ function beginsWithNumber(list: Buffer): boolean {
   let at = 0;
   while (BEFORE_VALUES.has(list[at])) at++;
   return DIGITS.has(list[at]);
-}
-
-/** Reports whether a text occurs in buffers, also across their boundaries. */
-function containsText(pieces: readonly Buffer[], text: string): boolean {
-  let before: Buffer = Buffer.alloc(0);
-  return pieces.some((piece) => {
-    if (piece.includes(text)) return true;
-    const seam = Buffer.concat([before, piece.subarray(0, text.length - 1)]);
-    if (seam.includes(text)) return true;
-    before = (piece.length < text.length ? Buffer.concat([before, piece]) : piece).subarray(1 - text.length);
-    return false;
-  });
-}
-
-/** Returns the part of buffers between two offsets. */
-function between(pieces: readonly Buffer[], start: number, end: number): Buffer[] {
-  let base = 0;
-  return pieces.flatMap((piece) => {
-    const part = piece.subarray(Math.max(0, start - base), Math.max(0, end - base));
-    base += piece.length;
-    return part.length > 0 ? [part] : [];
-  });
 }
 
 /**
