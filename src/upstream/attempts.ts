@@ -125,12 +125,10 @@ export class Upstreams {
       }
       // A final 429 is about this very request, and would be repeated.
       const exhausted = retries?.exhausted(wait) === true || (outcome === "final" && upstream?.status === 429);
-      if (exchange.objectError && !isAnswer(outcome) && outcome !== "broken") {
-        if (upstream) await this.discardResponse(upstream, exchange, attempt, chain);
-        throw exchange.objectError;
-      }
-      if (upstream && !error) return this.buildAnswer(upstream, exchange, attempt, exhausted);
+      const objectError = isAnswer(outcome) || outcome === "broken" ? undefined : exchange.objectError;
+      if (upstream && !error && !objectError) return this.buildAnswer(upstream, exchange, attempt, exhausted);
       if (upstream) await this.discardResponse(upstream, exchange, attempt, chain);
+      if (objectError) throw objectError;
       const thrown = previousFailure(exchange) ?? (error as GatewayError);
       if (exhausted) thrown.retry = false;
       throw thrown;
