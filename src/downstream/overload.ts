@@ -21,7 +21,7 @@ export interface OverloadLimits {
 /** Milliseconds between two evaluations of slowly changing values. */
 const EVALUATION_INTERVAL = 50;
 /** Consecutive evaluations, and milliseconds, for which the event loop must be late before anything is refused. */
-const LATE = { looks: 2, time: 1000 };
+const LATE = { evaluations: 2, time: 1000 };
 /**
  * Utilization of the event loop from which it counts as overloaded: a loop that is late, but has idle time, only shares its core
  * with other processes.
@@ -383,7 +383,7 @@ export class Overload {
       else if (delay > 0) this.probe?.send();
       if (delay === 0 || this.lateness <= delay || busy < OVERLOADED_UTILIZATION) this.lateEvaluations = 0;
       else if (this.lateEvaluations++ === 0) this.lateSince = this.evaluatedAt;
-      if (this.lateEvaluations >= LATE.looks && now - this.lateSince >= LATE.time) this.enterOverload(now);
+      if (this.lateEvaluations >= LATE.evaluations && now - this.lateSince >= LATE.time) this.enterOverload(now);
     }
     this.evaluatedAt = now;
     this.shares.advance(now);
