@@ -280,7 +280,8 @@ export class Upstreams {
     attempt.status = status;
     // Some vendors answer 400 where others answer 401, or 403 where others answer 400.
     if (upstream.status >= 400) status = await effectiveStatus(upstream, attempt);
-    if (attempt.refusedSummary) this.withoutSummary.add(attempt.target.provider);
+    // Of a request as its client wrote it the error may repeat the client's words: one must not take summaries from all.
+    if (attempt.refusedSummary && attempt.isTranslated) this.withoutSummary.add(attempt.target.provider);
     const seconds =
       status === 429 || status >= 500
         ? ((await requestedWait(upstream, headers, attempt.protocol)) ?? error?.retryAfter)

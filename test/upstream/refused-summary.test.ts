@@ -12,12 +12,14 @@ const REFUSAL = {
 
 t.test("an account that gets no summaries of reasoning is asked again without them, and later never", async (t) => {
   const upstream = await httpUpstream(({ body }, reply) => {
-    const isRefused = body.includes('"summary":"auto"');
+    const [, value] = /"summary":"([^"]*)"/.exec(body.toString()) ?? [];
+    const isRefused = value !== undefined;
     reply.writeHead(isRefused ? 400 : 200, { "content-type": "application/json" });
     const content = [{ type: "output_text", text: "Done.", annotations: [] }];
     const output = [{ id: "msg_1", type: "message", status: "completed", role: "assistant", content }];
     const answer = { id: "resp_1", object: "response", status: "completed", output };
-    reply.end(JSON.stringify(isRefused ? { error: REFUSAL } : answer));
+    const error = value === "auto" ? REFUSAL : { ...REFUSAL, message: `Invalid value: '${value}'.` };
+    reply.end(JSON.stringify(isRefused ? { error } : answer));
   });
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
@@ -51,6 +53,8 @@ models: { m: { targets: [up:m] }, n: { targets: [other:m] } }
   t.match(await toGemini("n", strict), { status: 400, text: /must be verified/, efforts: { length: 1 } });
   const dropped = "generationConfig.thinkingConfig.includeThoughts";
   const [asked, again] = [{ effort: "low", summary: "auto" }, { effort: "low" }];
+  const odd = { ...own, reasoning: { summary: "I must be verified" } };
+  t.match(await ask("/v1/responses", odd), { status: 400, text: /must be verified/ }, "the vendor repeats a client's words");
   t.match(await toGemini("m"), { status: 200, dropped, text: /Done\./, efforts: [asked, again], keys: 2 });
   t.match(await toGemini("m"), { status: 200, dropped, efforts: [again] });
   const without = await ask(
