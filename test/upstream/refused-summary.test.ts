@@ -54,7 +54,11 @@ models: { m: { targets: [up:m] }, n: { targets: [other:m] } }
   const dropped = "generationConfig.thinkingConfig.includeThoughts";
   const [asked, again] = [{ effort: "low", summary: "auto" }, { effort: "low" }];
   const odd = { ...own, reasoning: { summary: "I must be verified" } };
-  t.match(await ask("/v1/responses", odd), { status: 400, text: /must be verified/ }, "the vendor repeats a client's words");
+  t.match(
+    await ask("/v1/responses", odd),
+    { status: 400, text: /must be verified/ },
+    "the vendor repeats a client's words",
+  );
   t.match(await toGemini("m"), { status: 200, dropped, text: /Done\./, efforts: [asked, again], keys: 2 });
   t.match(await toGemini("m"), { status: 200, dropped, efforts: [again] });
   const without = await ask(
