@@ -57,6 +57,23 @@ t.test("names that a client or a provider makes up are shortened in refusals, no
   for (const line of log.lines) t.ok(JSON.stringify(line).length < 10_000, JSON.stringify(line).slice(0, 300));
 });
 
+t.test("what is lost of an answer is in the log once for each name, up to twenty names", async (t) => {
+  const events = Array.from({ length: 60 }, (_, i) => `data: {"type":"response.new_${i % 30}"}\n\n`);
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(events.join("")),
+  );
+  t.teardown(() => upstream.close());
+  const { url, log } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const body = '{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hi"}]}';
+  await (await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body })).text().catch(() => {});
+  await until(() => log.lines.some(({ message }) => message === "exchange"));
+  const names = Array.from({ length: 20 }, (_, i) => `response.new_${i}`);
+  t.same(log.lines.find(({ message }) => message === "exchange")?.fields["dropped_from_response"], names);
+});
+
 t.test("tokens are counted at Vertex in the form that it has", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end('{"totalTokens":7}'),

@@ -328,6 +328,21 @@ t.test("vendor-specific members are declared with a fitting feature", async (t) 
   t.match(asked.turns[1]?.parts, [{ kind: "foreign", protocol: NAME, name: "server_tool_use" }]);
 });
 
+t.test("what the vendor's tools have done names the tools that a request offers them by", async (t) => {
+  const used = (...blocks: JsonObject[]) => parts(...blocks).map((part) => ("tools" in part ? part.tools : undefined));
+  const call = (name: string) => ({ type: "server_tool_use", id: "s", name, input: {} });
+  const result = (type: string) => ({ type, tool_use_id: "s", content: [] });
+  for (const made of ["bash", "text_editor"]) {
+    const tools = [`${made}_code_execution`, "code_execution"];
+    t.same(used(call(tools[0] as string), result(`${tools[0]}_tool_result`)), [tools, tools]);
+  }
+  t.same(used(call("web_fetch"), result("web_fetch_tool_result")), Array(2).fill(["web_fetch", "web_fetch"]));
+  t.same(used(call("bash_tool")), [["bash_tool", "bash_tool"]], "only code execution has such names");
+  const remote = { type: "mcp_tool_use", id: "s", name: "f", server_name: "m", input: {} };
+  t.same(used(remote, result("mcp_tool_result")), Array(2).fill(["mcp_servers"]));
+  t.same(used({ type: "container_upload", file_id: "f" }), [undefined]);
+});
+
 t.test("media in another protocol's form, or from an unknown source, is no block that can be left out", async (t) => {
   for (const block of [
     { type: "image_url", image_url: { url: "data:image/png;base64,aGk=" } },
