@@ -250,7 +250,9 @@ t.test("the model's name is cleaned only to one of the marketplace", async (t) =
   const after = (asked: string, caller?: string[]) => {
     const passing = exchange({ asked });
     if (caller) passing.caller = { id: "c", name: "c", models: caller };
-    return pass(scrub({}, models), passing).requestedModel;
+    const { requestedModel, notices } = pass(scrub({}, models), passing);
+    t.equal(notices.length > 0, requestedModel !== asked, `${asked}: only what was removed is reported`);
+    return requestedModel;
   };
   t.equal(after("openrouter/fast"), "fast");
   t.equal(after("openrouter/quick:nitro"), "quick", "prefix and suffix, to an alias");
@@ -310,8 +312,10 @@ t.test("allow lets names and patterns pass", async (t) => {
   const passed = pass(scrub({ allow: ["x-portkey-*", "X-TFY-B", "provider"] }), exchange(asked));
   t.same(passed.headers.lines, ["x-portkey-a", "1", "X-Tfy-B", "2"]);
   t.equal(bodyOf(passed), '{"provider":1}');
-  const wrong = Scrub.options.safeParse({ allow: ["provder"] });
-  t.match(wrong.error?.issues[0]?.message, '"provder" is not in the catalogue');
+  for (const name of ["provder", "requestys"]) {
+    const wrong = Scrub.options.safeParse({ allow: [name] });
+    t.match(wrong.error?.issues[0]?.message, `"${name}" is not in the catalogue`);
+  }
 });
 
 t.test("a form and an array are ignored", async (t) => {
@@ -330,9 +334,13 @@ t.test("the container constructs it with its services", async (t) => {
 });
 
 /** Passes a request on to a provider twice. Returns what would be sent, and the notices. */
-function sentTo(url: string, body: string, { via, mode = "strip" }: { via?: string; mode?: string } = {}) {
+function sentTo(
+  url: string,
+  body: string,
+  { via, mode = "strip", form = false }: { via?: string; mode?: string; form?: boolean } = {},
+) {
   const plugin = scrub({ mode });
-  const passing = pass(plugin, exchange({ body }));
+  const passing = pass(plugin, exchange({ body, form }));
   t.equal(bodyOf(passing), body, "its target is not known yet");
   const provider = { name: "p", url: new URL(url), speaks: ["openai-chat", "gemini"] };
   const target = { provider, model: "m", weight: 1, ...(via ? { protocolName: via } : {}) } as unknown as Target;
@@ -353,6 +361,7 @@ t.test("what only some providers read is sent to them, and on to translations, a
   t.same(sentTo("https://notgoogleapis.com/v1", body), ['{"model":"fast","n":1}', told]);
   t.match(sentTo("https://api.example/v1", body, { mode: "report" }), [body, /found extra_body/]);
   t.equal(refused(() => sentTo("https://api.example/v1", body, { mode: "reject" }))?.code, "foreign_field");
+  t.same(sentTo("https://api.example/v1", "", { form: true }), [""], "a request without a body has none");
   const literal = '{"model":"fast","extra_body":{"top_k":1}}';
   t.equal(bodyOf(pass(scrub(), exchange({ body: literal }))), '{"model":"fast"}');
   t.equal(bodyOf(pass(scrub(), exchange({ protocol: "openai-completions", body }))), '{"model":"fast","n":1}');
