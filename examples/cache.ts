@@ -16,6 +16,9 @@ import { KeptValues } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
+/** Bytes of the largest answer that is kept: each of those that run at the same time takes as many. */
+const MAX_ANSWER = 4_194_304;
+
 /** What is stored of a response besides its bytes. */
 interface CachedHead {
   type: string;
@@ -82,7 +85,7 @@ export default class Cache implements Plugin {
     const state = this.state(exchange);
     if (state.name === undefined || head.status !== 200) return undefined;
     Object.assign(state, { pieces: [], type: head.headers.get("content-type") });
-    let room = this.options.bytes;
+    let room = Math.min(this.options.bytes, MAX_ANSWER);
     return ({ kind, bytes }) => {
       room -= bytes.length;
       if (room < 0) delete state.pieces;

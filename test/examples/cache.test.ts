@@ -149,6 +149,13 @@ models: { m: { targets: [up:x] } }
   },
 );
 
+t.test("a very large answer is not kept", async (t) => {
+  await using driven = await drive(Cache);
+  const asked = { protocol: "openai-chat", text: "Hi" };
+  await driven.ask(asked, "z".repeat(5_000_000));
+  t.match(await driven.ask(asked, "Another one."), { text: "Another one.", sent: { length: 1 } });
+});
+
 t.test("a provider's error is not served from the cache", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "text/event-stream" }).end('data: {"error":{"message":"overloaded"}}\n\n'),
