@@ -75,7 +75,7 @@ export class SentFigures implements RequestFigures {
 /**
  * Returns about how many tokens a long request has: parsed, if it is short without its media, or else by samples.
  * @param media where its media are, and their tokens
- * @throws SyntaxError if it is not JSON
+ * @throws GatewayError if it is not JSON
  */
 function tokensInLong(
   body: Body,
@@ -95,8 +95,8 @@ function tokensInLong(
     const tokens = sampledTokens(body, spans);
     return tokens && Math.ceil(tokens * tokenWeights(protocol, model).textFactor) + mediaTokens;
   }
-  const text = Buffer.concat(spans.map(({ start, end }) => body.slice(start, end)));
-  const parsed = tokensInJson(JSON.parse(text.toString()), protocol, model);
+  const short = body.edited(media.map(({ start, end }) => ({ start, end, bytes: Buffer.alloc(0) })));
+  const parsed = tokensInJson(short.json(), protocol, model);
   return parsed === undefined ? undefined : parsed + mediaTokens;
 }
 

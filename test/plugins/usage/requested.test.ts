@@ -120,6 +120,24 @@ t.test("of a long request only its media and samples of its text are read, with 
   }
 });
 
+t.test("a long request's names are read as they are written, whatever names have been read before", async (t) => {
+  const image_url = { url: `data:image/png;base64,${base64(300_000)}` };
+  const content = [
+    { type: "text", text: some(PROSE, 1, 2000) },
+    { type: "image_url", image_url },
+  ];
+  const text = JSON.stringify({ first: 1, messages: [{ role: "user", content }] });
+  const estimate = (json: string) => {
+    const exchange = { protocol: chat, body: new Body([Buffer.from(json)], "json"), attempts: [] };
+    return requestedTokens(exchange as unknown as DoneExchange, Object.create(Translations.prototype));
+  };
+  // V8 takes the second one's name for the first one's.
+  JSON.parse('{"first":1,"message\\\\":2}');
+  const hidden = estimate(text.replace('"messages"', '"message\\u0073"'));
+  t.ok((hidden as number) > 300);
+  t.equal(hidden, estimate(text));
+});
+
 t.test("a long request without words has no estimate", async (t) => {
   const numbers = { input: Array(200_000).fill(12_345) };
   t.equal(estimateLong(numbers, protocols.get("openai-embeddings") as Protocol).tokens, undefined);
