@@ -21,8 +21,11 @@ export function createExchange(
   keys: readonly string[],
 ): Exchange {
   // A notice quotes the path as it was sent.
-  const sent = [notice ?? path, deployment ?? "", ...query.entries().flat()];
-  if (sent.some((text) => containsKey(text, keys))) throw new GatewayError("misplaced_key");
+  const isMisplaced =
+    containsKey(notice ?? path, keys) ||
+    (deployment !== undefined && containsKey(deployment, keys)) ||
+    query.entries().some((pair) => pair.some((text) => containsKey(text, keys)));
+  if (isMisplaced) throw new GatewayError("misplaced_key");
   const { method = "", headerList: headers } = request;
   const strict = wantsStrict(headers) || strictPath;
   headers.deleteWhere(isForwardingHeader);
