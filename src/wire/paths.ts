@@ -35,7 +35,7 @@ interface PathChanges {
   readonly remove?: Iterable<JsonPath>;
   /**
    * JSON to put at a path: replaces the existing value, even a removed one, or is added as the last member of an object, or with the
-   * index -1 as the first element of a list that keeps others. Ignored below a removed value.
+   * index -1 as the first element of a list that keeps others. Ignored below a removed or replaced value.
    */
   readonly replace?: Iterable<readonly [path: JsonPath, json: string]>;
 }
@@ -148,8 +148,10 @@ class PathWalker {
   /** Reads the value at an offset, and makes the changes below it. Returns the offset after it. */
   value(start: number, node: PathTree | undefined): number {
     if (!node) return skipValue(this.text, start);
-    const end = node.children ? this.container(start, node.children) : skipValue(this.text, start);
-    if (node.replacement !== undefined) this.edits.push({ start, end, bytes: Buffer.from(node.replacement) });
+    const { children, replacement } = node;
+    if (children && replacement === undefined) return this.container(start, children);
+    const end = skipValue(this.text, start);
+    if (replacement !== undefined) this.edits.push({ start, end, bytes: Buffer.from(replacement) });
     return end;
   }
 

@@ -42,6 +42,20 @@ t.test("of a value that is removed and replaced, the replacement stays", async (
   t.equal(changed('{"a":{"b":1},"c":2}', { remove: [["a"]], replace: [[["a", "b"], "3"]] }), '{"c":2}');
 });
 
+t.test("what is changed within a value that is replaced is lost", async (t) => {
+  t.equal(put('{"a":{"b":1}}', [["a", "b"], "2"], [["a"], "3"]), '{"a":3}');
+  t.equal(
+    changed('{"a":[{"b":[1]}]}', {
+      remove: [
+        ["a", 0],
+        ["a", 0, "b", 0],
+      ],
+      replace: [[["a", 0], "3"]],
+    }),
+    '{"a":[3]}',
+  );
+});
+
 t.test("a path without a value changes nothing", async (t) => {
   const json = '{"a":[1],"b":"x"}';
   t.equal(without(json, ["c"], ["a", 1], ["b", "c"], ["a", "x"]), json);
