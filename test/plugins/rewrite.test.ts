@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { asking, startGateway } from "../support/gateway.ts";
+import { asking, startGateway, startGatewayTo } from "../support/gateway.ts";
 import { SCRIPTS, TOKENS } from "../support/scripted.ts";
 import { httpUpstream, rawUpstream } from "../support/upstream.ts";
 
@@ -10,14 +10,10 @@ const USAGE =
 const DONE = "data: [DONE]\n\n";
 
 async function streaming(t: Test) {
-  const upstream = await httpUpstream((_, reply) =>
+  const running = await startGatewayTo(t, "openai-chat", (_, reply) =>
     reply.writeHead(200, { "content-type": "text/event-stream" }).end(DELTA + USAGE + DONE),
   );
-  t.teardown(() => upstream.close());
-  const running = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
-  );
+  const { upstream } = running;
   const ask = async (body: string) =>
     (await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body })).text();
   const sent = () => upstream.seen.at(-1)?.body.toString();
@@ -119,13 +115,8 @@ models:
 
 t.test("a page of a proxy in between becomes an error of the client's protocol, with its status", async (t) => {
   let status = 502;
-  const upstream = await httpUpstream((_, reply) =>
+  const { url } = await startGatewayTo(t, "anthropic-messages", (_, reply) =>
     reply.writeHead(status, { "content-type": "text/html", "retry-after": "9" }).end("<html>Sorry</html>"),
-  );
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
   const ask = () => fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body: '{"model":"m"}' });
   for (const [told, type] of [
@@ -217,12 +208,7 @@ paths: { /v1/embeddings: { protocol: openai-embeddings, use: bare } }
 t.test(
   "another spelling of a checked member, which some servers read as that, does not reach a provider, and is reported",
   async (t) => {
-    const upstream = await httpUpstream();
-    t.teardown(() => upstream.close());
-    const { url } = await startGateway(
-      t,
-      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
-    );
+    const { url, upstream } = await startGatewayTo(t, "openai-chat");
     const body =
       '{"Model":"dear", "model":"m","n":1,"MODEL":"dear","models_":1,"N":9,"Max_Tokens":9,"max_to\u212aens":9,"Temperature":1}';
     const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
@@ -232,12 +218,7 @@ t.test(
 );
 
 t.test("nor do other spellings of members that name objects", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:x] } }\n`,
-  );
+  const { url, upstream } = await startGatewayTo(t, "openai-responses");
   const body =
     '{"model":"m","Previous_Response_Id":"resp_1","CONVERSATION":"conv_1","Prompt":{"id":"p"},"previou\\u017f_response_id":"resp_2","input":"y"}';
   const response = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body });
@@ -246,12 +227,7 @@ t.test("nor do other spellings of members that name objects", async (t) => {
 });
 
 t.test("a name of several words is distinguished from one that is only written in lower case", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}", speaks: [gemini] } }\nmodels: { m: { targets: [up:x] } }\n`,
-  );
+  const { url, upstream } = await startGatewayTo(t, "gemini", undefined, "");
   const body =
     '{"CachedContent":"cachedContents/a","cachedcontent":"cachedContents/b","GenerationConfig":{},"contents":[]}';
   const options = { method: "POST", headers: asking(), body };
@@ -261,12 +237,7 @@ t.test("a name of several words is distinguished from one that is only written i
 });
 
 t.test("nor do other spellings within a setting reach a provider: the output limit is checked there", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}", speaks: [gemini] } }\nmodels: { m: { targets: [up:x] } }\n`,
-  );
+  const { url, upstream } = await startGatewayTo(t, "gemini", undefined, "");
   const body =
     '{"generationConfig":{"maxOutputTokens":9,"MaxOutputTokens":1, "temperature":1,"maxOutputTo\u212aens":2,"\\u004dax_output_tokens":3,"candidatecount":4},"contents":[]}';
   const response = await fetch(`${url}/v1beta/models/m:generateContent`, { method: "POST", headers: asking(), body });

@@ -1,7 +1,6 @@
 import t, { type Test } from "tap";
-import { asking, startGateway } from "../support/gateway.ts";
+import { asking, startGateway, startGatewayTo } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
-import { httpUpstream } from "../support/upstream.ts";
 
 const DELTA =
   'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}\n\n';
@@ -9,13 +8,8 @@ const END =
   'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
 
 async function through(t: Test, stream: string) {
-  const upstream = await httpUpstream((_, reply) =>
+  const { url, gateway, log } = await startGatewayTo(t, "openai-chat", (_, reply) =>
     reply.writeHead(200, { "content-type": "text/event-stream" }).end(stream),
-  );
-  t.teardown(() => upstream.close());
-  const { url, gateway, log } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: "POST",

@@ -5,6 +5,7 @@ import { Gateway } from "../../src/gateway.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { MemoryLog } from "../../src/testing/memory-log.ts";
 import type { Teardown } from "./listen.ts";
+import { httpUpstream } from "./upstream.ts";
 
 /** A key of test gateways. */
 export const KEY = "test-key-0123456789abcdef";
@@ -74,6 +75,24 @@ export async function startGateway(
     rmSync(folder, { recursive: true, force: true });
     throw thrown;
   }
+}
+
+/**
+ * Starts an upstream, and a gateway whose model `m` is the upstream's model `x`; both end with the test.
+ * @param speaks the upstream's protocols
+ * @param path of the provider's URL
+ */
+export async function startGatewayTo(
+  t: Teardown,
+  speaks: string,
+  answer?: Parameters<typeof httpUpstream>[0],
+  path = "/v1",
+): Promise<Running & { upstream: Awaited<ReturnType<typeof httpUpstream>> }> {
+  const upstream = await httpUpstream(answer);
+  t.teardown(() => upstream.close());
+  const provider = `{ url: "${upstream.origin.origin}${path}", speaks: [${speaks}] }`;
+  const running = await startGateway(t, `providers: { up: ${provider} }\nmodels: { m: { targets: [up:x] } }\n`);
+  return { ...running, upstream };
 }
 
 /** Returns headers of a JSON request with the test's key. */

@@ -1,7 +1,6 @@
 import t, { type Test } from "tap";
-import { asking, startGateway } from "../support/gateway.ts";
+import { asking, startGatewayTo } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
-import { httpUpstream } from "../support/upstream.ts";
 
 interface Refusal {
   status: number;
@@ -12,11 +11,8 @@ interface Refusal {
 /** A gateway whose provider refuses as it is told to, in the protocol it is asked in. */
 async function refusing(t: Test, path = "/v1/chat/completions") {
   let refusal: Refusal = { status: 400, text: "", headers: {} };
-  const upstream = await httpUpstream((_, reply) => reply.writeHead(refusal.status, refusal.headers).end(refusal.text));
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, anthropic-messages, openai-embeddings] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  const { url } = await startGatewayTo(t, "openai-chat, anthropic-messages, openai-embeddings", (_, reply) =>
+    reply.writeHead(refusal.status, refusal.headers).end(refusal.text),
   );
   return async (status: number, text: string, headers: Record<string, string> = {}) => {
     refusal = { status, text, headers };

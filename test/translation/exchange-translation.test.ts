@@ -2,7 +2,7 @@ import t, { type Test } from "tap";
 import messages from "../../plugins/protocols/anthropic-messages/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import { drive } from "../../src/testing.ts";
-import { asking, startGateway } from "../support/gateway.ts";
+import { asking, startGateway, startGatewayTo } from "../support/gateway.ts";
 import { turnCounter } from "../support/turns.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
@@ -12,13 +12,8 @@ const WHOLE =
   '{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}';
 
 t.test("a request may lose any number of things", async (t) => {
-  const upstream = await httpUpstream((_, reply) =>
+  const { url } = await startGatewayTo(t, "openai-chat", (_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
-  );
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
   const include = Array.from({ length: 200_000 }, () => "more");
   const body = JSON.stringify({ model: "m", input: "Hi", include });
@@ -29,15 +24,10 @@ t.test("a request may lose any number of things", async (t) => {
 
 t.test("names that a client or a provider makes up are shortened in refusals, notices and the log", async (t) => {
   const long = "\\".repeat(400_000);
-  const upstream = await httpUpstream((_, reply) =>
+  const { url, log } = await startGatewayTo(t, "openai-responses", (_, reply) =>
     reply
       .writeHead(200, { "content-type": "text/event-stream" })
       .end(`data: {"type":"response.${long}"}\n\n`.replaceAll("\\", "\\\\")),
-  );
-  t.teardown(() => upstream.close());
-  const { url, log } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
   const messages = [{ role: "user", content: [{ type: long }] }];
   const send = (more: object) =>
@@ -97,15 +87,10 @@ t.test("tokens are counted at Vertex in the form that it has", async (t) => {
 });
 
 t.test("an error of the provider's becomes one of the client's protocol, and its usage is not estimated", async (t) => {
-  const upstream = await httpUpstream((_, reply) =>
+  const { url } = await startGatewayTo(t, "openai-chat", (_, reply) =>
     reply
       .writeHead(429, { "content-type": "application/json" })
       .end('{"error":{"message":"Slow down.","type":"requests"}}'),
-  );
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
   const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] });
   const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
@@ -163,13 +148,8 @@ t.test("an unreadable error has one code, translated or not", async (t) => {
 });
 
 t.test("a stream is written as a stream, and a whole answer as a whole one, whatever the provider sends", async (t) => {
-  const upstream = await httpUpstream((_, reply) =>
+  const { url } = await startGatewayTo(t, "openai-chat", (_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
-  );
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
   const ask = async (stream: boolean) => {
     const body = JSON.stringify({ model: "m", max_tokens: 9, stream, messages: [{ role: "user", content: "Hi" }] });
@@ -185,13 +165,8 @@ t.test("a stream is written as a stream, and a whole answer as a whole one, what
 
 t.test("a stream that comes unasked and has an event that is too long is the provider's fault", async (t) => {
   const event = `data: {"choices":[{"index":0,"delta":{"content":"${"x".repeat(17 << 20)}"}}]}\n\n`;
-  const upstream = await httpUpstream((_, reply) =>
+  const { url } = await startGatewayTo(t, "openai-chat", (_, reply) =>
     reply.writeHead(200, { "content-type": "text/event-stream" }).end(`${event}data: [DONE]\n\n`),
-  );
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
-    t,
-    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
   const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] });
   const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
