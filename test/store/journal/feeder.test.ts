@@ -16,6 +16,7 @@ import { journalFile } from "../../../src/store/journal/files.ts";
 import type { RowLine } from "../../../src/store/journal/journal.ts";
 import type { UsageRow } from "../../../src/store/ledger-row.ts";
 import type { CreatedObject } from "../../../src/store/object-rows.ts";
+import { until } from "../../support/until.ts";
 
 const OWNER = "1-2-3";
 const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
@@ -44,14 +45,14 @@ function feeder(t: Test) {
 }
 
 t.test("lines are fed to the ledger however the file has grown, each once; incomplete lines are not", async (t) => {
-  const { feeder: feeding, file, kept } = feeder(t);
+  const { feeder: feeding, file, kept, warnings } = feeder(t);
   const text = ["a", "b", "ü"].map((id) => line("begun", id) + line("ended", id)).join("");
   const bytes = Buffer.from(text);
   for (let at = 0; at < bytes.length; at += 7) {
     appendFileSync(file, bytes.subarray(at, at + 7));
     await feeding.feed({ number: 1, size: statSync(file).size });
   }
-  t.same(kept, ["a", "b", "ü"]);
+  t.same([kept, warnings], [["a", "b", "ü"], []]);
   t.ok(await feeding.drain());
   feeding.removeJournal();
   t.notOk(existsSync(file));
@@ -70,13 +71,57 @@ t.test("created objects are fed to the store, those of dead processes too", asyn
   t.same(made.at(-1), { ...object, id: "file-2" });
 });
 
+t.test("requests to read that come before the next read share it, up to the last of their positions", async (t) => {
+  const { feeder: feeding, file, kept } = feeder(t);
+  const size = Buffer.byteLength(line("ended", "a"));
+  writeFileSync(file, ["a", "b", "c"].map((id) => line("ended", id)).join(""));
+  for (const lines of [1, 2, 3]) void feeding.feed({ number: 1, size: lines * size });
+  t.ok(await feeding.drain());
+  t.same(kept, ["a", "b", "c"]);
+  t.equal(feeding.behindSince, undefined);
+});
+
+t.test("the backlog counts what is unread here, and what dead processes have left", async (t) => {
+  const { feeder: feeding, folder, file, store } = feeder(t);
+  t.same(feeding.backlog(), { lag: 0, oldest: 0, bytes: 0, errors: 0 });
+  const bytes = Buffer.byteLength(line("ended", "a"));
+  writeFileSync(file, line("ended", "a"));
+  utimesSync(file, 1, 1);
+  t.same(feeding.backlog(), { lag: 0, oldest: 0, bytes, errors: 0 }, "its own file may be old");
+  const dead = journalFile(folder, "999999999-1-1", 1);
+  writeFileSync(dead, line("ended", "a"));
+  utimesSync(dead, new Date(), new Date(Date.now() - 100_000));
+  const { oldest, ...rest } = feeding.backlog();
+  t.same(rest, { lag: 0, bytes: 2 * bytes, errors: 0 });
+  t.ok(oldest >= 100 && oldest < 200, `${oldest} s`);
+  store.down = true;
+  const fed = feeding.feed({ number: 1, size: bytes });
+  await until(() => feeding.errors > 0, "an attempt");
+  const { lag } = feeding.backlog();
+  t.ok(lag > 0 && lag < 100, `${lag} s`);
+  store.down = false;
+  await fed;
+  t.equal(feeding.backlog().lag, 0);
+});
+
+t.test("a file that was not read to its end before the feeder stopped stays", async (t) => {
+  const { feeder: feeding, folder, file, kept, store } = feeder(t);
+  const ids = Array.from({ length: 5 }, (_, i) => `${i}`.repeat(200_000));
+  writeFileSync(file, ids.map((id) => line("ended", id)).join(""));
+  writeFileSync(journalFile(folder, OWNER, 2), "");
+  store.flushed = () => feeding.stop();
+  await feeding.feed({ number: 2, size: 0 });
+  t.ok(kept.length < ids.length);
+  t.ok(existsSync(file));
+});
+
 t.test("a finished file is removed, and the next one read", async (t) => {
   const { feeder: feeding, folder, file, kept } = feeder(t);
   writeFileSync(file, line("ended", "a"));
-  writeFileSync(journalFile(folder, OWNER, 2), line("ended", "b"));
+  writeFileSync(journalFile(folder, OWNER, 2), line("ended", "b") + line("ended", "b2"));
   writeFileSync(journalFile(folder, OWNER, 3), line("ended", "c") + line("ended", "later"));
   await feeding.feed({ number: 3, size: Buffer.byteLength(line("ended", "c")) });
-  t.same(kept, ["a", "b", "c"]);
+  t.same(kept, ["a", "b", "b2", "c"]);
   t.same(readdirSync(folder), [`${OWNER}-000003.jsonl`]);
 });
 
