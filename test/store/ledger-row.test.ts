@@ -57,6 +57,8 @@ t.test("consecutive entries with the same holder share it", async (t) => {
   t.equal(entryToRow({ ...held, id: "another" }).attribution, entryToRow(held).attribution, "its text is created once");
   t.same(entryToRow({ ...held, group: "acme" }).attribution, ["acme", '{"team":"search"}']);
   t.same(entryToRow({ ...held, tags: { team: "ads" } }).attribution, ["acme/research", '{"team":"ads"}']);
+  t.same(entryToRow({ ...held, tags: { team: "a" } }).attribution, ["acme/research", '{"team":"a"}'], "others do not");
+  t.same(entryToRow({ ...entry, group: "acme" }).attribution, ["acme", ""]);
 });
 
 t.test("an entry is restored unchanged", async (t) => {
@@ -115,6 +117,16 @@ t.test("entries of a kind have the same kind, which contains nothing of one exch
   }
 });
 
+t.test("consecutive entries that differ in one part of their kind are of different kinds", async (t) => {
+  const changes: Partial<LedgerEntry>[] = [
+    ...[{ key: "l" }, { model: "slow" }, { target: "p:n" }, { protocol: "ware" }, { operation: "count" }],
+    // Those before are as long, this one has the same lowest byte, and the rest is not part of a kind's place.
+    ...[{ status: 200 + 256 }, { streaming: false }, { source: "partial" as const }, { price: "another" }],
+  ];
+  for (const change of changes)
+    for (const next of [{ ...entry, ...change }, entry]) t.same(back(entryToRow(next)), next, JSON.stringify(change));
+});
+
 t.test("an unreported count is absent, and 0 is a reported one", async (t) => {
   const { usage } = back(entryToRow({ ...entry, usage: { in: { cached: 0 }, out: {}, raw: null } }));
   t.same(usage, { in: { cached: 0 }, out: {}, raw: undefined });
@@ -151,8 +163,8 @@ t.test("the size of a row grows with its content", async (t) => {
 t.test("the client's address is restored, with usage and without", async (t) => {
   for (const usage of [undefined, { in: { total: 3 }, out: { total: 4 }, raw: undefined }]) {
     const { usage: _, ...rest } = entry;
-    const seen = { ...rest, address: "2001:db8::7", ...(usage && { usage }) };
-    t.equal(back(entryToRow(seen)).address, "2001:db8::7");
+    const seen = { ...rest, address: "2001:db8::7", bytes: { up: 5, down: 6 }, ...(usage && { usage }) };
+    t.match(back(entryToRow(seen)), { address: "2001:db8::7", bytes: { up: 5, down: 6 } });
     t.same(
       rowToEntry(entryToRow({ ...seen, source: "free" })).usage,
       usage,

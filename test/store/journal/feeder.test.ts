@@ -221,17 +221,19 @@ t.test("unread lines of a dead process's journal stay when the process stops", a
   t.ok(existsSync(file), "the rest is read by the next start");
 });
 
-t.test("a dead process's journal stays where the store is down until the process stops", async (t) => {
+t.test("a dead process's journal stays until the ledger has what was open in it too", async (t) => {
   const { feeder: feeding, folder, kept, store } = feeder(t);
   const file = journalFile(folder, "999999999-1-1", 1);
-  writeFileSync(file, line("ended", "a"));
+  writeFileSync(file, line("ended", "a") + line("begun", "open"));
   utimesSync(file, 1, 1);
-  store.down = true;
+  store.flushed = () => {
+    store.down = true;
+  };
   const adopted = feeding.adopt();
   await until(() => feeding.errors > 0, "an attempt");
   feeding.stop();
   await adopted;
-  t.same([kept, existsSync(file)], [[], true]);
+  t.same([kept, existsSync(file)], [["a"], true]);
 });
 
 t.test("an unreadable file is not taken for an empty one: it stays, and is read once it can be", async (t) => {
