@@ -149,8 +149,7 @@ export class Primary {
    * meanwhile has left is read like the journals of dead processes. Rejects while rows wait for a store that is down.
    */
   private async flushLedgers(): Promise<void> {
-    const serving = [...this.workers].filter((worker) => worker.serving);
-    const flushes = serving.map((worker) =>
+    const flushes = this.serving.map((worker) =>
       worker.ask(FLUSH_LEDGER, null, ASK_TIMEOUT).catch((thrown: unknown) => {
         if (worker.serving) throw thrown;
       }),
@@ -237,9 +236,13 @@ export class Primary {
     return this.opened as Stores;
   }
 
-  async askAll<Ask, Answer>(question: Question<Ask, Answer>, payload: Ask): Promise<Answer[]> {
-    const serving = [...this.workers].filter((worker) => worker.serving);
-    const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, payload, ASK_TIMEOUT)));
+  askAll<Ask, Answer>(question: Question<Ask, Answer>, payload: Ask): Promise<Answer[]> {
+    return this.askServing((worker) => worker.ask(question, payload, ASK_TIMEOUT));
+  }
+
+  /** Asks each worker that serves, and returns the answers of those that have one. */
+  private async askServing<Answer>(ask: (worker: WorkerProcess) => Promise<Answer>): Promise<Answer[]> {
+    const answers = await Promise.allSettled(this.serving.map(ask));
     return answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 
@@ -248,15 +251,16 @@ export class Primary {
    * a worker is late or has died.
    */
   async askMetrics(): Promise<MetricJson[][]> {
-    const serving = [...this.workers].filter((worker) => worker.serving);
-    const answers = await Promise.allSettled(
-      serving.map(async (worker) => {
-        const metrics = await worker.ask(PROCESS_METRICS, null, ASK_TIMEOUT);
-        this.totals.update(worker, metrics);
-        return metrics.filter((metric) => !isCount(metric));
-      }),
-    );
-    return [...this.totals.all, ...answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []))];
+    const gauges = await this.askServing(async (worker) => {
+      const metrics = await worker.ask(PROCESS_METRICS, null, ASK_TIMEOUT);
+      this.totals.update(worker, metrics);
+      return metrics.filter((metric) => !isCount(metric));
+    });
+    return [...this.totals.all, ...gauges];
+  }
+
+  private get serving(): WorkerProcess[] {
+    return [...this.workers].filter((worker) => worker.serving);
   }
 
   get unwritten(): UnwrittenLines | undefined {
@@ -370,7 +374,7 @@ export class Primary {
     const { changes, restart } = this.compareWith(next);
     if (changes.length > 0) {
       const { text } = next.config;
-      const serving = [...this.workers].filter((worker) => worker.serving && !worker.draining);
+      const serving = this.serving.filter((worker) => !worker.draining);
       await reloadWorkers(serving, text, this.generationNumber + 1);
       this.loaded = next;
       this.inForce = withStartSettings(next.config, this.started);
