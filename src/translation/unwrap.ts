@@ -6,7 +6,7 @@ const beginningOf = (member: string): RegExp =>
 /** The member that holds the free text of a custom tool that is offered as a function. */
 const INPUT = { member: "input", opening: openingOf("input"), beginning: beginningOf("input") };
 /** Maximum characters before the text; longer arguments do not have this form. */
-const MAX_OPENING = 256;
+export const MAX_OPENING = 256;
 const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 const PLAIN = /[^"\\]+/y;
 const EMPTY_OBJECT = /^\s*\{\s*\}\s*$/;

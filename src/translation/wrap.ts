@@ -3,7 +3,7 @@ import { asObject, type JsonObject } from "../wire/values.ts";
 import type { Format } from "./conversation.ts";
 import type { Event } from "./events.ts";
 import { inlineRoot, isObjectSchema } from "./schema-root.ts";
-import { TextUnwrapper } from "./unwrap.ts";
+import { MAX_OPENING, TextUnwrapper } from "./unwrap.ts";
 
 /** The only member of an object that wraps a response. */
 const MEMBER = "value";
@@ -78,8 +78,6 @@ export class ResponseUnwrapper {
 }
 
 const OPENING = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`);
-/** Maximum characters before the value; more are not an opening. */
-const MAX_OPENING = 256;
 
 /** Extracts the JSON of the only member, unchanged: everything but the opening, and the last brace. */
 class JsonUnwrapper {

@@ -53,9 +53,14 @@ export class PartialArguments {
 
   /** Returns the text that closes the object. */
   end(): string {
-    const start = this.containers.length === 0 ? "{" : "";
-    if (start !== "") this.containers.push(newContainer(undefined, false));
-    return start + this.closeString() + this.closeTo(0);
+    return this.openRoot() + this.closeString() + this.closeTo(0);
+  }
+
+  /** Opens the object if it is not open yet. */
+  private openRoot(): string {
+    if (this.containers.length > 0) return "";
+    this.containers.push(newContainer(undefined, false));
+    return "{";
   }
 
   private closeString(): string {
@@ -66,8 +71,7 @@ export class PartialArguments {
 
   /** Returns the text between the last value and the next: closed containers, a comma, opened containers, the member's name. */
   private moveTo(path: readonly PathSegment[]): string {
-    let text = this.containers.length === 0 ? "{" : "";
-    if (text !== "") this.containers.push(newContainer(undefined, false));
+    let text = this.openRoot();
     let sharedDepth = 0;
     while (
       sharedDepth < path.length - 1 &&
