@@ -7,7 +7,7 @@ const CALL_NAME = /"name" ?: ?"[^"]/;
 /** Frames that are parsed: the first ones with text, then one in so many, and all of unusual length. */
 const FIRST_FRAMES = 8;
 const SAMPLE_INTERVAL = 16;
-/** Maximum difference in bytes between a usual frame and the mean of those with text. */
+/** Maximum difference in bytes between a usual frame and the mean of those with text, and maximum bytes of its text. */
 const MAX_USUAL_DIFFERENCE = 48;
 /** Characters of a call from which its own text counts. */
 const LONG_CALL = 256;
@@ -26,7 +26,7 @@ const MIN_FRAME_BYTES = 48;
  */
 export class DeliveredTokens {
   /** Tokens of the text in parsed frames, as a usual tokenizer counts them. */
-  private found = 0;
+  private parsedTokens = 0;
   /** Tool calls that began in them. */
   private calls = 0;
   /**
@@ -36,24 +36,24 @@ export class DeliveredTokens {
   private callsStreamed = false;
   private wholeCallTokens = 0;
   private readonly wholeCalls = new Set<string>();
-  /** Of the parsed usual frames with text: their number, and sums of lengths, tokens, squares and products. */
-  private read = 0;
-  private lengths = 0;
-  private counts = 0;
-  private squares = 0;
-  private products = 0;
+  /** Of the parsed usual frames with text: their number, and the sums from which the regression is computed. */
+  private parsedFrames = 0;
+  private lengthSum = 0;
+  private tokenSum = 0;
+  private squareSum = 0;
+  private productSum = 0;
   /** Usual frames since the first ones; of those only measured: their number, and their bytes. */
-  private usual = 0;
-  private measured = 0;
-  private bytes = 0;
+  private usualFrames = 0;
+  private measuredFrames = 0;
+  private measuredBytes = 0;
   private readonly mediaTokens = { audio: 0, image: 0 };
   /** Whether the last parsed text is reasoning; tokens of reasoning in parsed frames, and the frames measured after such. */
   private isReasoning = false;
-  private foundReasoning = 0;
-  private measuredReasoning = 0;
+  private parsedReasoning = 0;
+  private measuredReasoningFrames = 0;
   /** Hidden reasoning, and the tokens of summaries that are counted as text too. */
-  private hidden = 0;
-  private summaries = 0;
+  private hiddenTokens = 0;
+  private summaryTokens = 0;
   private readonly hiddenIn: ReturnType<NonNullable<Protocol["hiddenReasoning"]>> | undefined;
   /** Whether the last piece ended in a space, which tokenizers join to the next word. */
   private endsInSpace = false;
@@ -71,24 +71,26 @@ export class DeliveredTokens {
   observe(frame: Frame): void {
     const { length } = frame.bytes;
     if (length < MIN_FRAME_BYTES) return;
-    const isUsual = this.read >= FIRST_FRAMES && Math.abs(length - this.lengths / this.read) <= MAX_USUAL_DIFFERENCE;
-    if (isUsual && this.usual % SAMPLE_INTERVAL !== SAMPLE_INTERVAL - 1) {
-      this.usual++;
-      this.measured++;
-      this.bytes += length;
-      if (this.isReasoning) this.measuredReasoning++;
+    const isUsual =
+      this.parsedFrames >= FIRST_FRAMES &&
+      Math.abs(length - this.lengthSum / this.parsedFrames) <= MAX_USUAL_DIFFERENCE;
+    if (isUsual && this.usualFrames % SAMPLE_INTERVAL !== SAMPLE_INTERVAL - 1) {
+      this.usualFrames++;
+      this.measuredFrames++;
+      this.measuredBytes += length;
+      if (this.isReasoning) this.measuredReasoningFrames++;
       return;
     }
-    const { tokens, text } = this.textIn(frame);
-    this.found += tokens;
-    if (isUsual) this.usual++;
+    const { tokens, textBytes } = this.textIn(frame);
+    this.parsedTokens += tokens;
+    if (isUsual) this.usualFrames++;
     // A usual frame may have no text too; among the first ones, a frame without text does not count as usual.
-    if (text > MAX_USUAL_DIFFERENCE || (text === 0 && !isUsual)) return;
-    this.read++;
-    this.lengths += length;
-    this.counts += tokens;
-    this.squares += length * length;
-    this.products += length * tokens;
+    if (textBytes > MAX_USUAL_DIFFERENCE || (textBytes === 0 && !isUsual)) return;
+    this.parsedFrames++;
+    this.lengthSum += length;
+    this.tokenSum += tokens;
+    this.squareSum += length * length;
+    this.productSum += length * tokens;
   }
 
   /** The estimated output tokens of audio and of images. */
@@ -99,7 +101,7 @@ export class DeliveredTokens {
 
   /** The estimated tokens of hidden reasoning. */
   get reasoning(): number {
-    return Math.round(this.hidden);
+    return Math.round(this.hiddenTokens);
   }
 
   /** Whether there is a trace of reasoning: its text, its summary, its state. */
@@ -114,43 +116,44 @@ export class DeliveredTokens {
 
   /** The estimated output tokens, with those of media. */
   get tokens(): number {
-    return this.sum(this.hidden - this.summaries * this.weights.textFactor);
+    return this.sum(this.hiddenTokens - this.summaryTokens * this.weights.textFactor);
   }
 
   private sum(hidden: number): number {
     const { textFactor, perToolCall, perAnswer = 0 } = this.weights;
     const whole = this.callsStreamed ? 0 : this.wholeCallTokens;
-    const tokens = (this.found + whole + this.estimateUnread()) * textFactor + this.calls * perToolCall + hidden;
+    const tokens = (this.parsedTokens + whole + this.estimateUnread()) * textFactor + this.calls * perToolCall + hidden;
     const { audio = 0, image = 0 } = this.media;
     return (tokens > 0 ? Math.max(1, Math.round(tokens + perAnswer)) : 0) + audio + image;
   }
 
   /** Estimates tokens in frames that were only measured, by linear regression over the parsed ones. */
   private estimateUnread(): number {
-    if (this.measured === 0) return 0;
-    const [length, tokens] = [this.lengths / this.read, this.counts / this.read];
-    const spread = this.squares / this.read - length * length;
-    const slope = spread < 1 ? 0 : (this.products / this.read - length * tokens) / spread;
-    const growth = Math.min(1, Math.max(0, slope)) * (this.bytes - length * this.measured);
-    return Math.max(0, tokens * this.measured + growth);
+    if (this.measuredFrames === 0) return 0;
+    const [length, tokens] = [this.lengthSum / this.parsedFrames, this.tokenSum / this.parsedFrames];
+    const spread = this.squareSum / this.parsedFrames - length * length;
+    const slope = spread < 1 ? 0 : (this.productSum / this.parsedFrames - length * tokens) / spread;
+    const growth = Math.min(1, Math.max(0, slope)) * (this.measuredBytes - length * this.measuredFrames);
+    return Math.max(0, tokens * this.measuredFrames + growth);
   }
 
   /** Adds hidden reasoning that has ended in a frame. */
   private addHidden(json: unknown): void {
     for (const [kind, tokens] of this.hiddenIn?.(json) ?? []) {
-      this.hidden += tokens;
+      this.hiddenTokens += tokens;
       if (kind === "omitted") continue;
-      const unread = this.measured === 0 ? 0 : (this.estimateUnread() * this.measuredReasoning) / this.measured;
-      this.summaries = this.foundReasoning + unread;
+      const unread =
+        this.measuredFrames === 0 ? 0 : (this.estimateUnread() * this.measuredReasoningFrames) / this.measuredFrames;
+      this.summaryTokens = this.parsedReasoning + unread;
     }
   }
 
   /** Counts a call that arrives whole: some protocols repeat it, and short ones are covered by the weights. */
   private addWholeCall(text: string): void {
     if (text.length < LONG_CALL) return;
-    const short = `${text.length} ${text.slice(0, EDGE_LENGTH)} ${text.slice(-EDGE_LENGTH)}`;
-    if (this.wholeCalls.has(short)) return;
-    this.wholeCalls.add(short);
+    const abbreviated = `${text.length} ${text.slice(0, EDGE_LENGTH)} ${text.slice(-EDGE_LENGTH)}`;
+    if (this.wholeCalls.has(abbreviated)) return;
+    this.wholeCalls.add(abbreviated);
     this.wholeCallTokens += estimateTokens(text);
   }
 
@@ -158,8 +161,8 @@ export class DeliveredTokens {
    * Counts only streamed pieces of text, each once: some protocols repeat a text when it is complete, and some vendors send it
    * in two members.
    */
-  private textIn(frame: Frame): { tokens: number; text: number } {
-    let [tokens, bytes, calls] = [0, 0, false];
+  private textIn(frame: Frame): { tokens: number; textBytes: number } {
+    let [tokens, textBytes, beginsCall] = [0, 0, false];
     const json = frame.json();
     for (const [kind, tokens] of this.protocol.streamedMedia?.(json) ?? []) this.mediaTokens[kind] += tokens;
     const seen = new Set<string>();
@@ -170,8 +173,8 @@ export class DeliveredTokens {
         if (kind === "tool_call" && !this.callsStreamed) this.addWholeCall(text);
         continue;
       }
-      bytes += Buffer.byteLength(text);
-      calls ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
+      textBytes += Buffer.byteLength(text);
+      beginsCall ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
       if (seen.has(text)) continue;
       seen.add(text);
       const joined = this.endsInSpace ? ` ${text}` : text;
@@ -179,13 +182,13 @@ export class DeliveredTokens {
       const count = estimateTokens(this.endsInSpace ? joined.slice(0, -1) : joined);
       tokens += count;
       this.isReasoning = kind === "reasoning";
-      if (this.isReasoning) this.foundReasoning += count;
+      if (this.isReasoning) this.parsedReasoning += count;
     }
     this.addHidden(json);
-    if (this.weights.perToolCall > 0 && isCall(frame, calls)) this.calls++;
-    return { tokens, text: bytes };
+    if (this.weights.perToolCall > 0 && isCall(frame, beginsCall)) this.calls++;
+    return { tokens, textBytes };
   }
 }
 
-const isCall = (frame: Frame, begins: boolean): boolean =>
-  (begins || frame.bytes.includes("tool_use")) && CALL_NAME.test(frame.text ?? "");
+const isCall = (frame: Frame, beginsCall: boolean): boolean =>
+  (beginsCall || frame.bytes.includes("tool_use")) && CALL_NAME.test(frame.text ?? "");
