@@ -109,7 +109,7 @@ function createHealth(
   const targets = models.flatMap((model) => model.targets);
   if (peers) {
     health.share(targets, (news) => peers.publish(HEALTH_TOPIC, `${news.about} ${news.credential ?? ""}`, news));
-    // By their last characters: those of one provider's objects begin alike. A worker that starts later gets one of each.
+    // The key is the last characters, as ids of one provider's objects begin alike. A worker that starts later gets one fact of each key.
     health.shareConversations((news) => peers.publish(CONVERSATIONS_TOPIC, news.conversation.slice(-2), news));
   }
   return health;
@@ -272,7 +272,7 @@ export class Generation extends GenerationMembers {
 
   /**
    * Returns the state of all limits: of some callers, their groups, the models and the providers, and of all requests without a
-   * key, where these can come. Of many in several turns, and several queries of Redis, which answers nothing else meanwhile.
+   * key, where these can come. Many are read in several turns and queries: during one of them Redis answers nothing else.
    */
   async limitStatuses(callers: readonly Caller[]): Promise<LimitStatus[]> {
     const { config, levels, limiter, marketplace, providers } = this;

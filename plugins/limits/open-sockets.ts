@@ -1,7 +1,7 @@
 import { type DoneExchange, GatewayError, type RouteExchange } from "model-gateway";
 import type { KeyRecord, Keys } from "model-gateway/store";
 
-/** Holds open WebSockets to the current limits and models of their keys: one may be open for hours after it was admitted. */
+/** Checks open WebSockets again when their keys change: one may be open for hours after it was admitted. */
 export class OpenSockets {
   private readonly open = new Set<RouteExchange>();
   private readonly unsubscribe: () => void;

@@ -18,8 +18,8 @@ function compile({ containers, members }: TextNames): CompiledNames {
 }
 
 /**
- * Checks that no member of a request carries a text under a name that only case-insensitive servers, mostly written in Go, read
- * as the one of the API: a plugin that reads or replaces texts would not see it.
+ * Checks that no member with a text has its name in another spelling than the API's. Case-insensitive servers, mostly written in
+ * Go, would read it, and a plugin that reads or replaces texts would not see it.
  * @throws GatewayError `invalid_field`
  */
 export function checkTextNames(json: unknown, { texts }: Pick<Protocol, "texts">): void {
@@ -36,11 +36,12 @@ export function checkTextNames(json: unknown, { texts }: Pick<Protocol, "texts">
     // A list of the names of an object with very many takes longer than iteration.
     for (const name in object)
       if (containers.has(name)) pending.push({ value: object[name], path: `${path}${name}.` });
-      else if (FOLDABLE.test(name) && !exact.has(name) && folded.has(foldCase(name))) throw inOtherLetters(path + name);
+      else if (FOLDABLE.test(name) && !exact.has(name) && folded.has(foldCase(name)))
+        throw otherSpellingError(path + name);
   }
 }
 
-const inOtherLetters = (param: string): GatewayError =>
+const otherSpellingError = (param: string): GatewayError =>
   new GatewayError("invalid_field", {
     message: `The request has a member ${param}, in other letters than the API has it.`,
     hint: "Send each member by its name in the vendor's documentation: a text under another name is not checked here.",

@@ -14,7 +14,7 @@ export class ToolNames implements ToolNameMap {
   private readonly tools = new Map<string, Original>();
   /** Names of arguments that differ at the target, by tool. */
   private readonly members = new Map<string, FittedMembers>();
-  /** Namespaces by the name that one of their tools has with it; undefined for a tool without one. */
+  /** The namespace of the tool that has a full name (`namespace__name`); undefined: it has none, and is called so. */
   private readonly namespaces = new Map<string, string | undefined>();
 
   /** @param tools the request's: where two would have one name, their order decides, whatever is called before the request */
