@@ -153,34 +153,28 @@ function recordPhase(
 ) {
   return (exchange: Exchange, attempt?: Attempt): unknown => {
     const before = requestState(exchange, attempt);
-    const note = () => steps.push({ plugin, phase, did: describeChanges(before, requestState(exchange, attempt)) });
+    const record = (...refusal: string[]) =>
+      steps.push({ plugin, phase, did: [...describeChanges(before, requestState(exchange, attempt)), ...refusal] });
+    const fail = (thrown: unknown): never => {
+      const { status, code } = GatewayError.from(thrown, "plugin_failed");
+      record(`refuses it: ${status} ${code}`);
+      throw thrown;
+    };
     let made: unknown;
     try {
       made = run(exchange, attempt);
     } catch (thrown) {
-      refused(before, exchange, attempt, thrown);
-      throw thrown;
+      return fail(thrown);
     }
     if (!isThenable(made)) {
-      note();
+      record();
       return made;
     }
-    return Promise.resolve(made).then(
-      (value) => {
-        note();
-        return value;
-      },
-      (thrown) => {
-        refused(before, exchange, attempt, thrown);
-        throw thrown;
-      },
-    );
+    return Promise.resolve(made).then((value) => {
+      record();
+      return value;
+    }, fail);
   };
-  function refused(before: RequestState, exchange: Exchange, attempt: Attempt | undefined, thrown: unknown): void {
-    const { status, code } = GatewayError.from(thrown, "plugin_failed");
-    const did = describeChanges(before, requestState(exchange, attempt));
-    steps.push({ plugin, phase, did: [...did, `refuses it: ${status} ${code}`] });
-  }
 }
 
 /** Replaces the upstreams: builds each target's request, and sends none. */
