@@ -13,9 +13,14 @@ t.test("members are extracted as soon as they are complete, wherever the text is
   for (let cut = 0; cut <= text.length; cut++) {
     const members = new MemberExtractor(["id", "output"]);
     const first = members.push(text.subarray(0, cut)) ?? {};
-    const all = { ...first, ...members.push(text.subarray(cut)) };
+    const second = members.push(text.subarray(cut)) ?? {};
     if (cut > 16) t.match(first, { id: "resp_1" });
-    t.same(all, { id: "resp_1", output: [{ id: "rs_1" }] });
+    t.same({ ...first, ...second }, { id: "resp_1", output: [{ id: "rs_1" }] });
+    t.same(
+      Object.keys(first).filter((name) => name in second),
+      [],
+      "each once",
+    );
   }
 });
 
@@ -74,6 +79,7 @@ t.test(
   async (t) => {
     const event = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
     const stream = [
+      ": a comment\n\ndata: 7\n\n",
       event({ type: "interaction.created", interaction: { id: "int_1", object: { id: "no" } } }),
       event({ delta: { name: "file-of-others", id: "no" }, id: "int_2" }),
     ].join("");

@@ -99,6 +99,8 @@ t.test("attempts are restored unchanged, however few members they have", async (
     ["no status", [{ target, startedAt: 1 }]],
     ["a wait for a place", [{ target, status, startedAt: 40, queue: 39 }]],
     ["a connection that was made", [{ target, status, startedAt: 1, connect: 12 }]],
+    ["a credential", [{ target, status, credential: "A", startedAt: 1 }]],
+    ["one like the other", [1, 9].map((startedAt) => ({ target, status, startedAt }))],
     ["an error besides", [{ target, status, error: "upstream_failed", startedAt: 1 }]],
   ];
   for (const [why, attempts] of lists) t.same(back(entryToRow({ ...entry, attempts })).attempts, attempts, why);
@@ -197,6 +199,8 @@ t.test("failures, omissions and notices are restored, with usage and without, an
     notices: ["temperature was 2, and is 1"],
   };
   t.same(back(entryToRow({ ...entry, ...why, source: "free" })), { ...entry, ...why, source: "free" });
+  for (const [name, value] of Object.entries({ ...why, bytes: { up: 5, down: 6 }, address: "::1" }))
+    t.same(back(entryToRow({ ...entry, [name]: value })), { ...entry, [name]: value }, `${name} alone`);
   const usage = { in: { total: 3 }, out: { total: 4 }, raw: undefined };
   t.same(rowToEntry(entryToRow({ ...entry, ...why, usage })), { ...entry, ...why, usage });
   const plain = { ...entry, usage, attempts: [{ target: "p:m", status: 200, startedAt: 1 }] };
