@@ -37,6 +37,8 @@ t.test("an amount is corrected in the second it came in, and one that has left t
   window.correct(START + 20_000, START, -70);
   t.equal(window.sum(START + 20_000), 40);
   t.equal(window.sum(START + 61_000), 10, "a corrected amount expires with its second");
+  window.correct(START + 61_000, START, -30);
+  t.equal(window.sum(START + 61_000), 10);
   window.correct(START + 65_000, START, -30);
   t.equal(window.sum(START + 65_000), 10);
   window.correct(START + 65_000, START + 40_000, 5);
@@ -50,9 +52,12 @@ t.test("the wait is until enough has left the window", async (t) => {
   const now = START + 20_500;
   t.equal(window.timeUntilRoom(now, 2, 10), 0);
   t.equal(window.timeUntilRoom(now, 3, 10), 40_500);
+  t.equal(window.timeUntilRoom(now, 6, 10), 40_500, "as soon as it just fits");
   t.equal(window.timeUntilRoom(now, 7, 10), 50_500);
   t.equal(window.timeUntilRoom(now, 11, 10), undefined, "it never fits");
   t.equal(window.timeUntilEmpty(now), 50_500);
+  t.equal(window.timeUntilRoom(START + 61_000, 6, 10), 0, "it is there meanwhile");
+  t.equal(window.timeUntilEmpty(START + 71_000), 0);
   t.equal(new RateWindow().timeUntilEmpty(now), 0);
 });
 
