@@ -111,6 +111,8 @@ t.test("text that is not a key never reaches SQL", async (t) => {
     "' or 1=1 --",
     `${key}'; drop table key; --`,
     `${key.slice(0, -1)}!`,
+    // A typing error, which the checksum shows.
+    `${key.slice(0, 20)}${key[20] === "a" ? "b" : "a"}${key.slice(21)}`,
     "x".repeat(20_000),
   ]) {
     t.equal(keys.find(text), undefined, text.slice(0, 30));
