@@ -55,6 +55,24 @@ t.test("a full provider leads to the next target; where all are full a request w
   t.equal(one.upstream.seen.length + two.upstream.seen.length, 7);
 });
 
+t.test("a request for a full provider waits for it rather than going to one that is suspended", async (t) => {
+  const one = await holding(t);
+  const dead = await httpUpstream((_, reply) => reply.writeHead(500).end());
+  t.teardown(() => dead.close());
+  const each = "concurrency: 1, health: { failures: 1, open: 10m, longest: 10m }";
+  const running = await gateway(t, [one.upstream.origin.origin, dead.origin.origin], "", each);
+  const first = [chat(running), chat(running)];
+  await until(() => dead.seen.length === 1, "the failure that suspends it");
+  const asked = [...first, chat(running)];
+  for (let i = 0; i < 3; i++) {
+    await until(() => one.held.length === 1);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    one.go();
+  }
+  for (const answer of await Promise.all(asked)) t.equal(answer.status, 200);
+  t.equal(dead.seen.length, 1);
+});
+
 t.test(
   "a request that waits too long gets an error in its protocol, with the provider's name and when to retry",
   async (t) => {
