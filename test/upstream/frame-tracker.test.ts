@@ -50,6 +50,14 @@ t.test("reading can stop after the first end of a frame", async (t) => {
   t.equal(heads.push(Buffer.concat([two.subarray(50), one]), true), two.length - 50);
 });
 
+t.test("nothing is read after the end of a close frame", async (t) => {
+  const close = frame(8, Buffer.from([3, 232]));
+  const heads = new FrameTracker();
+  t.equal(heads.push(Buffer.concat([frame(1, 10), close, frame(1, 5)])), 12 + close.length);
+  t.equal(heads.closeCode, 1000);
+  t.equal(heads.push(frame(1, 5)), 0);
+});
+
 t.test("a message is as large as all of its frames, whatever control frames come between", async (t) => {
   const heads = new FrameTracker();
   heads.push(frame(1, 100, { fin: false }));

@@ -200,6 +200,16 @@ paths: { /v1/realtime: { protocol: openai-realtime }, /v1/sockets/*: { pass: a, 
   t.equal(sockets.handshakes.length, 2);
 });
 
+t.test("a request whose client has left meanwhile is not sent, and keeps no slot", async (t) => {
+  const { gateway: served } = await gateway(t, ["http://127.0.0.1:9"], "", "concurrency: 1");
+  const { upstreams } = served.generation;
+  const provider = { ...providerOf(), name: "p0", concurrency: 1 };
+  const attempt = { target: { provider } } as never;
+  const left = { isBrokenOff: true, address: "::1", onAbort: () => () => {} } as never;
+  await t.rejects(upstreams.dispatch(left, attempt), { code: "client_gone" });
+  t.ok(upstreams.slots.hasFree(provider));
+});
+
 t.test("each of several processes has its share, and no request waits for longer than its timeout", async (t) => {
   const provider = { ...providerOf(), concurrency: 5, timeouts: { connect: 0, first_byte: 0, idle: 0, total: 30 } };
   const places = new ProviderSlots({ queue: 10, wait: 60_000 }, 2);
