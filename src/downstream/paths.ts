@@ -121,7 +121,9 @@ export class Paths {
     if (found) return noted(found, raw);
     const deployed = this.findDeployed(method, candidates, query, headers);
     if (deployed) return deployed;
-    throw this.notFoundError(method, raw, candidates);
+    throw this.findSocket(raw, query)
+      ? new GatewayError("websocket_only")
+      : this.notFoundError(method, raw, candidates);
   }
 
   /**
@@ -292,8 +294,6 @@ export class Paths {
   }
 
   private notFoundError(method: string, raw: string, candidates: readonly string[]): GatewayError {
-    if (candidates.some((path) => this.exact.get(path)?.some(({ protocol }) => protocol?.socket)))
-      return new GatewayError("websocket_only");
     const allow = candidates.map((path) => this.methodsOf(path)).find((found) => found.length > 0);
     if (allow && !allow.includes(method))
       return new GatewayError("method_not_allowed", {

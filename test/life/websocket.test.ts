@@ -184,6 +184,8 @@ t.test("refusals before the upgrade are plain HTTP in the caller's dialect", asy
   const plain = await fetch(`${running.url}/v1/realtime?model=voice`, { headers: asking() });
   t.same([plain.status, plain.headers.get("upgrade")], [426, "websocket"]);
   t.match(await plain.json(), { error: { code: "websocket_only" } });
+  const azure = await fetch(`http://127.0.0.1:${running.port}/openai/realtime?api-version=1&deployment=voice`);
+  t.match(await azure.json(), { error: { code: "websocket_only" } });
   const odd = await send(
     running.port,
     "GET /v1/realtime HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
