@@ -102,16 +102,20 @@ export class ResponseWriter {
 
   /** Whether the system has all bytes that were written of a stream. */
   get isFlushed(): boolean {
-    return this.direct && this.pendingBytes === 0 && this.unflushed === 0;
+    return this.streaming && this.pendingBytes === 0 && this.unflushed === 0;
   }
 
   /** Notes bytes that the system has not taken at once. */
   private noteUnflushed(socket: Socket): void {
-    if (socket.writableLength === 0) return;
+    if (socket.writableLength > 0) socket.write("", this.awaitFlush());
+  }
+
+  /** Returns what is called when the system has taken what is written next. */
+  private awaitFlush(): (error?: Error | null) => void {
     this.unflushed++;
-    socket.write("", (error) => {
+    return (error) => {
       if (!error) this.unflushed--;
-    });
+    };
   }
 
   /**
@@ -275,7 +279,7 @@ export class ResponseWriter {
       if (!this.streaming) this.firstPiece = piece;
       if (!ready) continue;
       this.sendHead();
-      more = this.response.write(ready);
+      more = this.streaming ? this.response.write(ready, this.awaitFlush()) : this.response.write(ready);
     }
     return more;
   }

@@ -589,24 +589,33 @@ t.test("a chunk of a stream that throws does the same", async (t) => {
   t.equal(told.length, 1);
 });
 
-t.test("a stream is flushed when the system has taken all that was written", async (t) => {
-  const { promise, resolve } = Promise.withResolvers<ResponseWriter>();
-  const { socket, whole } = await talk(t, (output) => {
-    output.head(200, ["content-type", "text/event-stream"], true);
-    resolve(output);
+for (const [over, request] of [
+  ["", ASK],
+  [" over HTTP/1.0", OLD],
+] as const)
+  t.test(`a stream${over} is flushed when the system has taken all that was written`, async (t) => {
+    const { promise, resolve } = Promise.withResolvers<ResponseWriter>();
+    const { socket, whole } = await talk(
+      t,
+      (output) => {
+        output.head(200, ["content-type", "text/event-stream"], true);
+        resolve(output);
+      },
+      request,
+    );
+    const output = await promise;
+    output.write([bytes(10)]);
+    t.notOk(output.isFlushed, "it waits for the end of this turn");
+    await until(() => output.isFlushed, "a small chunk is sent");
+    socket.pause();
+    const large = Buffer.alloc(32 << 20);
+    output.write([large]);
+    output.write([bytes(10)]);
+    await new Promise((done) => setImmediate(done));
+    t.notOk(output.isFlushed, "its client reads nothing");
+    socket.resume();
+    await until(() => output.isFlushed, "it has read all");
+    output.end();
+    const { length } = over === "" ? chunks(await whole).body : bodyOf(await whole);
+    t.equal(length, large.length + 20);
   });
-  const output = await promise;
-  output.write([bytes(10)]);
-  t.notOk(output.isFlushed, "it waits for the end of this turn");
-  await until(() => output.isFlushed, "a small chunk is sent");
-  socket.pause();
-  const large = Buffer.alloc(32 << 20);
-  output.write([large]);
-  output.write([bytes(10)]);
-  await new Promise((done) => setImmediate(done));
-  t.notOk(output.isFlushed, "its client reads nothing");
-  socket.resume();
-  await until(() => output.isFlushed, "it has read all");
-  output.end();
-  t.equal(chunks(await whole).body.length, large.length + 20);
-});
