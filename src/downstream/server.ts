@@ -212,13 +212,13 @@ export class Downstream {
     const id = newId(time);
     const arrivedAt = performance.now();
     const generation = this.current();
-    const [raw = "", text = ""] = splitTarget(request.url ?? "");
+    const [rawPath = "", rawQuery = ""] = splitTarget(request.url ?? "");
     const headers = request.headerList;
     const address = this.connections.clientAddress(arrival.connection, headers);
     if (this.stop.hasBegun) this.stop.onRequest(response, arrivedAt);
     // Node's parser loses bytes that follow an upgrade in the same packet: no further request may be read from the connection.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
-    const known = { path: raw, id, address };
+    const known = { path: rawPath, id, address };
     const refuse = (thrown: unknown) => {
       const error = GatewayError.from(thrown);
       refuseEarly(request, response, generation, error, known);
@@ -233,17 +233,17 @@ export class Downstream {
     request.hold();
     const serve = () => {
       try {
-        this.beginExchange(arrival, this.current(), { raw, text }, { id, time, arrivedAt, address });
+        this.beginExchange(arrival, this.current(), { rawPath, rawQuery }, { id, time, arrivedAt, address });
       } catch (thrown) {
         refuse(thrown);
       }
     };
     const refuseOverloaded = (retryAfter: number) => {
-      sendOverloaded(request, response, generation.paths.dialect(raw, headers), id, retryAfter);
+      sendOverloaded(request, response, generation.paths.dialect(rawPath, headers), id, retryAfter);
       this.onRefused("overloaded");
     };
     const since = arrival.fresh ? this.overload.waitingSince(arrivedAt) : arrivedAt;
-    const caller = () => presentedKey(headers) ?? (text.includes("key=") ? text : address);
+    const caller = () => presentedKey(headers) ?? (rawQuery.includes("key=") ? rawQuery : address);
     this.overload.add(new WaitingRequest(since, caller, serve, refuseOverloaded));
   }
 
@@ -286,13 +286,13 @@ export class Downstream {
   private beginExchange(
     { request, response, expectsContinue }: RequestArrival,
     generation: Generation,
-    { raw, text }: RequestTarget,
+    { rawPath, rawQuery }: RequestTarget,
     known: ArrivalFacts,
   ): void {
     const headers = request.headerList;
-    const query = parseQuery(text);
+    const query = parseQuery(rawQuery);
     if (wantsSocket(request)) throw new GatewayError("upgrade_required");
-    const destination = generation.paths.find(request.method ?? "", raw, query, headers);
+    const destination = generation.paths.find(request.method ?? "", rawPath, query, headers);
     const { pass: passes, chain } = destination;
     if (passes) refuseExplanation(headers);
     refuseRepeated(query, passes ? ["key"] : undefined);
@@ -327,7 +327,7 @@ export class Downstream {
     const id = newId(time);
     const arrivedAt = performance.now();
     const generation = this.current();
-    const [raw = "", text = ""] = splitTarget(request.url ?? "");
+    const [rawPath = "", rawQuery = ""] = splitTarget(request.url ?? "");
     const headers = request.headerList;
     const connection = this.connections.get(request.socket);
     connection.headsReceived++;
@@ -339,13 +339,13 @@ export class Downstream {
       try {
         if (this.refusesAll) throw new GatewayError("draining");
         guard(request, headers, this.heads);
-        this.beginSocketExchange(request, socket, head, response, { id, time, arrivedAt, address, raw, text });
+        this.beginSocketExchange(request, socket, head, response, { id, time, arrivedAt, address, rawPath, rawQuery });
       } catch (thrown) {
         refuse(GatewayError.from(thrown));
       }
     };
     const refuse = (error: GatewayError) => {
-      refuseEarly(request, response, generation, error, { path: raw, id, address });
+      refuseEarly(request, response, generation, error, { path: rawPath, id, address });
       this.onRefused(error.code);
       response.send(socket);
     };
@@ -363,12 +363,12 @@ export class Downstream {
     socket: Socket,
     head: Buffer,
     response: HandshakeResponse,
-    { raw, text, ...known }: RequestTarget & ArrivalFacts,
+    { rawPath, rawQuery, ...known }: RequestTarget & ArrivalFacts,
   ): void {
     const generation = this.current();
     const headers = request.headerList;
-    const asked = parseQuery(text);
-    const destination = generation.paths.findSocket(raw, asked);
+    const asked = parseQuery(rawQuery);
+    const destination = generation.paths.findSocket(rawPath, asked);
     if (!destination) throw new GatewayError("upgrade_required");
     refuseExplanation(headers);
     const { protocol, pass: passes, query = asked } = destination;
@@ -407,12 +407,10 @@ interface RequestArrival {
   fresh: boolean;
 }
 
-/** The original request target. */
+/** The parts of the request target, as they were received. */
 interface RequestTarget {
-  /** The path. */
-  raw: string;
-  /** The query. */
-  text: string;
+  rawPath: string;
+  rawQuery: string;
 }
 
 /** Reports whether the process accepts requests, and nothing else, as it needs no authentication. */
