@@ -33,7 +33,7 @@ import { installedClientLines, KEY_VARIABLE, localUrl } from "./connect.ts";
 import { createFirstKey } from "./first-key.ts";
 import { curlLines, trialModels, usableModels } from "./first-request.ts";
 import { maxOpenFiles, openFilesWarning } from "./open-files.ts";
-import { deferSignals, ignoreDebugSignal, untilStopped } from "./signals.ts";
+import { deferSignals, ignoreDebugSignal, RELOAD_SIGNALS, STOP_SIGNALS, untilStopped } from "./signals.ts";
 import { BUNDLED_CONFIG, COMMAND, parseVerbArguments, type Terminal } from "./verb.ts";
 
 /**
@@ -54,7 +54,7 @@ export async function runGateway(
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   ignoreDebugSignal();
   const log = new JsonLog();
-  const deliverSignals = deferSignals();
+  const deferred = [deferSignals(RELOAD_SIGNALS)];
   let lost = false;
   try {
     const loaded = await loadWithExtensions({ ...place, env: io.env });
@@ -63,7 +63,8 @@ export async function runGateway(
     let started: Gateway | Primary | undefined;
     watchForCrashes(() => started, loaded, log);
     if (config.adminAccess.oidc) await openidClient();
-    const gateway = await startGateway(loaded, log, io.env);
+    // Requests may run from then on: they end as at any stop.
+    const gateway = await startGateway(loaded, log, io.env, () => deferred.push(deferSignals(STOP_SIGNALS)));
     started = gateway;
     const alerts = createAlerts(gateway, log, io.env);
     const watching = new AlertWatch(gateway, alerts);
@@ -81,7 +82,7 @@ export async function runGateway(
     if (options.json) io.out(JSON.stringify(greetingJson(greeting)));
     else await printGreeting(greeting, io);
     const stopped = untilStopped(gateway, config.linger, log, io.out, io.env);
-    deliverSignals();
+    for (const deliver of deferred) deliver();
     await stopped;
     watching.close();
     await noted;
@@ -141,18 +142,29 @@ function reloadOnChange(gateway: Gateway | Primary): void {
   );
 }
 
-/** @throws the error that prevents the start; nothing is left open then. */
-async function startGateway(loaded: LoadedConfig, log: JsonLog, env: NodeJS.ProcessEnv): Promise<Gateway | Primary> {
+/**
+ * @param onListen called before it listens; with workers, when all serve
+ * @throws the error that prevents the start; nothing is left open then.
+ */
+async function startGateway(
+  loaded: LoadedConfig,
+  log: JsonLog,
+  env: NodeJS.ProcessEnv,
+  onListen: () => void,
+): Promise<Gateway | Primary> {
   const { config } = loaded;
   const address = inheritedSocket("listen", env) ?? config.listen;
   if (config.workers > 1) {
     // Created before there are several processes that would.
     if (config.envelopes.key === undefined && !config.store.postgres)
       loadOrCreateSecret(config.store.ledger, (message) => log.warn({}, message));
-    return Primary.start(loaded, log, address);
+    const primary = await Primary.start(loaded, log, address);
+    onListen();
+    return primary;
   }
   const warmUp = await WarmUp.run(config.warm_up, log);
   const gateway = await Gateway.open(loaded, log);
+  onListen();
   try {
     await gateway.listen(address);
   } catch (thrown) {

@@ -15,21 +15,24 @@ interface Stoppable {
 /** Milliseconds in which npm's copy of a signal arrives, too short to press Ctrl-C again. */
 const ECHO_TIME = 300;
 
+/** Signals that wait for the end of the start: gateway.yaml may have changed after it was read. */
+export const RELOAD_SIGNALS: readonly NodeJS.Signals[] = ["SIGHUP", "SIGUSR2"];
+/** Signals that stop the gateway. Before it listens they end the process at once. */
+export const STOP_SIGNALS: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM"];
+
 /**
- * Defers SIGHUP and SIGUSR2 during the start: gateway.yaml may have changed after it was read.
+ * Defers signals during the start.
  * @returns a function that delivers those that came, to handlers installed meanwhile
  */
-export function deferSignals(): () => void {
+export function deferSignals(signals: readonly NodeJS.Signals[]): () => void {
   const pending = new Set<NodeJS.Signals>();
   const defer = (signal: NodeJS.Signals) => void pending.add(signal);
-  for (const signal of DEFERRED) process.on(signal, defer);
+  for (const signal of signals) process.on(signal, defer);
   return () => {
-    for (const signal of DEFERRED) process.off(signal, defer);
+    for (const signal of signals) process.off(signal, defer);
     for (const signal of pending) process.emit(signal, signal);
   };
 }
-
-const DEFERRED = ["SIGHUP", "SIGUSR2"] as const;
 
 /**
  * Ignores SIGUSR1, upon which Node would open its debugger on a port that every user of this machine can reach, and with it all
@@ -58,7 +61,7 @@ export async function untilStopped(
   const interrupt = new AbortController();
   const first = Promise.withResolvers<NodeJS.Signals>();
   let signals = 0;
-  for (const signal of ["SIGINT", "SIGTERM"] as const)
+  for (const signal of STOP_SIGNALS)
     process.on(signal, () => {
       if (performance.now() - begun < echo) return;
       if (++signals === 1) {

@@ -116,6 +116,34 @@ export default class Early {
   request() {}
 }`;
 
+t.test("a signal while the first steps are printed stops the gateway as any other does", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { early: { from: ./early.ts } }
+chains: { llm: [auth, models, early], read: [auth] }
+`;
+  const gateway = await startProcess(t, yaml, { files: { "early.ts": STOPS_AT_FIRST_STEPS } });
+  t.equal(await gateway.ended, 0);
+  t.match(gateway.text, "SIGINT: stopping");
+});
+
+/** A plugin that sends a signal once the output says what to do with the gateway, which listens by then. */
+const STOPS_AT_FIRST_STEPS = `
+export default class Early {
+  start() {
+    const { stdout } = process;
+    const write = stdout.write;
+    stdout.write = (text, ...rest) => {
+      const more = write.call(stdout, text, ...rest);
+      if (!String(text).includes("listens on")) return more;
+      stdout.write = write;
+      process.kill(process.pid, "SIGINT");
+      return more;
+    };
+  }
+  request() {}
+}`;
+
 t.test("SIGHUP reloads, SIGUSR2 replaces workers, SIGTERM waits before it stops, SIGINT does not", async (t) => {
   for (const [mode, replaced, signal, linger] of [
     ["", "SIGUSR2 replaces workers, and there are none", "SIGTERM", 5000],
