@@ -1,6 +1,6 @@
-import { LEDGER_GROUPS, type Ledger, type LedgerGroup, type LedgerSum } from "../store/ledger.ts";
+import type { Ledger, LedgerGroup, LedgerSum } from "../store/ledger.ts";
 import { localDays, mostExpensive, sumsOfDays } from "../store/ledger-days.ts";
-import { sumFields } from "../store/ledger-sums.ts";
+import { LEDGER_GROUPS, sumFields } from "../store/ledger-sums.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
 import { AdminError } from "./errors.ts";
 import type { AdminRequest, AdminResponse } from "./route.ts";

@@ -1,9 +1,8 @@
 import { exactDollars } from "../config/units.ts";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
-import { LEDGER_GROUPS } from "../store/ledger.ts";
 import { sumsByLocalDay } from "../store/ledger-days.ts";
-import { sumFields } from "../store/ledger-sums.ts";
+import { LEDGER_GROUPS, sumFields } from "../store/ledger-sums.ts";
 import { UsageError } from "../text/format-error.ts";
 import { formatCost, formatCsv, formatTable, formatUtc, groupDigits, numberColumns } from "../text/table.ts";
 import { reportBehind } from "./behind.ts";

@@ -1,10 +1,13 @@
-import type { LedgerSum } from "./ledger.ts";
+import type { LedgerGroup, LedgerSum } from "./ledger.ts";
 import { type Cell, KIND_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "./ledger-row.ts";
 
 /** Milliseconds. */
 export const HOUR = 3_600_000;
 export const DAY = 24 * HOUR;
 export const WEEK = 7 * DAY;
+
+/** What sums may be grouped by. */
+export const LEDGER_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 
 /** The columns that `usage_hour` sums: three counts of exchanges, then columns of `usage`. */
 export const SUM_COLUMNS = [

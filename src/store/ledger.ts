@@ -92,8 +92,6 @@ export interface LedgerEntry {
 /** With `tag`, an entry counts once for each of its tags, as `name=value`. */
 export type LedgerGroup = "key" | "group" | "model" | "target" | "tag" | "day";
 
-export const LEDGER_GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
-
 export interface LedgerSpan {
   /** Unix milliseconds, inclusive. */
   since?: number;

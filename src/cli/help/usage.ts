@@ -1,4 +1,4 @@
-import { LEDGER_GROUPS } from "../../store/ledger.ts";
+import { LEDGER_GROUPS } from "../../store/ledger-sums.ts";
 import { PAST_MOMENT_FORMS } from "../../text/moments.ts";
 import { groupDigits } from "../../text/table.ts";
 import { COMMAND } from "../verb.ts";
