@@ -31,6 +31,8 @@ export function discardRest(request: IncomingMessage): void {
 
 /** Discards the rest of a request that was refused, or answered early. */
 class LingeringClose implements BodyConsumer, BodyRateListener {
+  /** Anyone can be refused, on many connections, and other requests should not wait for bytes that nobody reads. */
+  readonly yieldsTurns = true;
   private readonly pace = new BodyRateMonitor(LIMITS, this);
   private readonly limit = setTimeout(() => this.onTooSlow(), LIMITS.time);
   private readonly chunked: boolean;

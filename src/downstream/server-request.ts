@@ -7,10 +7,24 @@ export interface BodyConsumer {
   onChunk(piece: Buffer): void;
   /** Called when the body is complete. */
   onEnd(): void;
+  /**
+   * Set if in each turn of the event loop only a few chunks are read, of all such bodies together: node reads up to 2 MiB of each
+   * connection before anything else runs.
+   */
+  readonly yieldsTurns?: true;
 }
 
 /** Bytes of a body that are buffered before reading stops. */
 const MAX_BUFFERED = 64 * 1024;
+
+/** Requests of which the next chunk is read in a later turn, and how many are in each. */
+const yielding: ServerRequest[] = [];
+const CHUNKS_PER_TURN = 4;
+
+function readSome(): void {
+  for (const request of yielding.splice(0, CHUNKS_PER_TURN)) request._read(0);
+  if (yielding.length > 0) setImmediate(readSome);
+}
 
 /**
  * A request of node's server whose header lines are parsed once. node's own `headers` puts all lines into an object, for each
@@ -74,7 +88,9 @@ export class ServerRequest extends IncomingMessage {
     if (!consumer) return super.push(piece);
     if (piece !== null) {
       consumer.onChunk(piece);
-      return true;
+      if (!consumer.yieldsTurns) return true;
+      if (yielding.push(this) === 1) setImmediate(readSome);
+      return false;
     }
     const more = super.push(null);
     consumer.onEnd();

@@ -1,7 +1,12 @@
 import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { linger } from "../../src/downstream/linger.ts";
+import { ServerRequest } from "../../src/downstream/server-request.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
 import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
 
@@ -83,6 +88,30 @@ t.test("the rest of a request that a plugin has answered is not read whatever it
   const request = `${HEAD}transfer-encoding: chunked\r\n\r\n${chunks(200_000, 20)}`;
   const got = await answered(t, port, request, 200);
   await until(() => got.ended, "the end of what comes");
+});
+
+t.test("little of refused bodies is read in each turn of the event loop: others need not wait", async (t) => {
+  const refused: IncomingMessage[] = [];
+  const server = createServer({ IncomingMessage: ServerRequest }, (request, response) => {
+    refused.push(request);
+    linger(request, response, Buffer.from("no"));
+  });
+  const port = await listen(t, server);
+  const [clients, size] = [8, 4 << 20];
+  for (let i = 0; i < clients; i++) {
+    const socket = connect(port, "127.0.0.1");
+    t.teardown(() => socket.destroy());
+    socket.write(`${HEAD}content-length: ${size}\r\n\r\n`);
+    socket.write(Buffer.alloc(size));
+  }
+  const bytesRead = () => refused.reduce((sum, { socket }) => sum + socket.bytesRead, 0);
+  let [most, before] = [0, 0];
+  while (refused.length < clients || !refused.every(({ complete }) => complete)) {
+    await setImmediate();
+    most = Math.max(most, bytesRead() - before);
+    before = bytesRead();
+  }
+  t.ok(before > clients * size && most <= 768 * 1024, `${most} bytes at most`);
 });
 
 t.test("the refusal of a HEAD request comes before the body that it announces", async (t) => {
