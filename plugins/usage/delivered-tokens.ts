@@ -106,7 +106,7 @@ export class DeliveredTokens {
 
   /** Whether there is a trace of reasoning: its text, its summary, its state. */
   get hasReasoning(): boolean {
-    return this.hidden > 0 || this.foundReasoning > 0;
+    return this.hiddenTokens > 0 || this.parsedReasoning > 0;
   }
 
   /** The estimated output tokens, with those of media and without hidden reasoning. */
