@@ -31,8 +31,11 @@ export function discardRest(request: IncomingMessage): void {
 
 /** Discards the rest of a request that was refused, or answered early. */
 class LingeringClose implements BodyConsumer, BodyRateListener {
-  /** Anyone can be refused, on many connections, and other requests should not wait for bytes that nobody reads. */
-  readonly yieldsTurns = true;
+  /**
+   * Anyone can be refused, on many connections, and other requests should not wait for bytes that nobody reads. Not in chunks: node's
+   * parser cannot be detached while it has stopped reading.
+   */
+  readonly yieldsTurns: boolean;
   private readonly pace = new BodyRateMonitor(LIMITS, this);
   private readonly limit = setTimeout(() => this.onTooSlow(), LIMITS.time);
   private readonly chunked: boolean;
@@ -46,6 +49,7 @@ class LingeringClose implements BodyConsumer, BodyRateListener {
     onClosed: () => void = () => {},
   ) {
     this.chunked = request instanceof ServerRequest && request.headerList.has("transfer-encoding");
+    this.yieldsTurns = !this.chunked;
     request.on("error", () => {});
     request.once("close", () => {
       this.onEnd();

@@ -11,7 +11,7 @@ export interface BodyConsumer {
    * Set if in each turn of the event loop only a few chunks are read, of all such bodies together: node reads up to 2 MiB of each
    * connection before anything else runs.
    */
-  readonly yieldsTurns?: true;
+  readonly yieldsTurns?: boolean;
 }
 
 /** Bytes of a body that are buffered before reading stops. */

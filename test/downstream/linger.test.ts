@@ -49,6 +49,14 @@ t.test("a refused body in very many small chunks ends its connection, and the re
   t.equal(got.error, undefined, "the connection is not reset");
 });
 
+t.test("a refused body that goes on in a large chunk after many small ones is read on", async (t) => {
+  const got = await refused(t, "transfer-encoding: chunked", chunks(1100, 20) + chunks(1, 8 << 20));
+  await until(() => got.ended, "the end of what comes");
+  got.socket.end();
+  await once(got.socket, "close");
+  t.equal(got.error, undefined, "the connection is not reset");
+});
+
 for (const [what, framing, body] of [
   ["in few chunks", "transfer-encoding: chunked", `${chunks(900, 20)}0\r\n\r\n`],
   ["in many large chunks", "transfer-encoding: chunked", `${chunks(2000, 5000)}0\r\n\r\n`],
