@@ -251,6 +251,10 @@ overload: { wait: 10s, delay: off }
   await ledger.flush();
   const attempts = (await ledger.recent(2)).map((row) => row.attempts.map(({ status }) => status));
   t.same(attempts.map(String).sort(), ["", "503"], "one attempt each");
+  const next = post(running, ["/v1/chat/completions", '{"model":"other","messages":[]}']);
+  await until(() => full.held.length === 2, "the next request, which finds a free slot");
+  full.held.at(-1)?.();
+  await next;
 });
 
 t.test("a reload keeps the slots of a provider that was not in use when it was prepared", async (t) => {
