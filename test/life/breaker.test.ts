@@ -12,6 +12,8 @@ const OPEN = process.env["GATEWAY_TEST_BREAKER_OPEN"] ?? "1s";
 /** Seconds that clients may notice it, and the share of requests that may fail from then on. */
 const NOTICED = 2;
 const MAX_FAILED_SHARE = 0.01;
+/** Failures in a row after which a target is no longer called, by default. */
+const FAILURES = 5;
 /** Seconds within which it has its share again once it has recovered, whatever it has done before. */
 const BACK = 35;
 
@@ -98,8 +100,10 @@ for (const way of ["resetting", "failing", "silent", "flapping", "limited"] as c
       t.ok(during.length > (SECONDS * RATE) / 4, `${during.length} requests`);
       // A probe that fails is somebody's request, where it may not be sent again.
       const probes = way === "resetting" ? Math.ceil(Math.log2(SECONDS / Number.parseFloat(OPEN) + 1)) + 1 : 0;
+      // On a busy machine so few requests may be under way that it is noticed later.
+      const unnoticed = way === "resetting" ? Math.max(0, FAILURES - early) : 0;
       t.ok(
-        failed.length <= Math.max(Math.ceil(MAX_FAILED_SHARE * during.length), probes),
+        failed.length <= Math.max(Math.ceil(MAX_FAILED_SHARE * during.length), probes) + unnoticed,
         `${failed.length} of ${during.length} failed`,
       );
       t.ok(back < BACK, `back after ${back.toFixed(1)} s`);
