@@ -356,6 +356,8 @@ const FOREIGN_NAMES = [
   ...["createOpenAI", "HttpRetryOptions"],
   ...["deleteLength", "proc_net_tcp", "sd_listen_fds"],
   "LiteLLM_VerificationToken",
+  ...["OpenAIClientSettings", "modelVersionsMap"],
+  ...["DefaultAzureConfig", "DefaultAnthropicConfig", "WithUseResponsesAPI"],
 ];
 
 /** Names of code among sentences: a name in backticks, with or without members and parentheses, or one in a link. */

@@ -3,6 +3,7 @@ import { help, USAGE } from "../../src/cli/help/usage.ts";
 import { runUsage } from "../../src/cli/usage.ts";
 import { Days } from "../../src/core/calendar.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
+import { LEDGER_GROUPS } from "../../src/store/ledger-sums.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 import { captured } from "../support/terminal.ts";
 
@@ -186,6 +187,11 @@ t.test("usage --rows prints a line for each request, the newest last", async (t)
     usage: { in: { total: 1_000_000 } },
   });
   t.same(await rows("--since", "2026-11-21"), []);
+});
+
+t.test("the help names what sums can be grouped by", async (t) => {
+  t.ok(USAGE.includes(`one or more of ${LEDGER_GROUPS.join(", ")};`));
+  t.ok(help.includes(`--by ${LEDGER_GROUPS.join()}]`));
 });
 
 t.test("an invalid command line exits with 2 and prints what is accepted", async (t) => {

@@ -1,4 +1,3 @@
-import { LEDGER_GROUPS } from "../../store/ledger-sums.ts";
 import { PAST_MOMENT_FORMS } from "../../text/moments.ts";
 import { groupDigits } from "../../text/table.ts";
 import { COMMAND } from "../verb.ts";
@@ -17,7 +16,7 @@ export const USAGE = `usage: ${COMMAND} usage [--by LIST] [--since WHEN] [--unti
 
 Shows requests, tokens and money.
 
-  --by LIST       sums by one or more of ${LEDGER_GROUPS.join(", ")}; absent: model. Days are those of
+  --by LIST       sums by one or more of key, group, model, target, tag, day; absent: model. Days are those of
                   gateway.yaml's timezone, as for budgets; group and tags are the key's at the time of the request; a request with
                   several tags counts for each
   --since WHEN    requests from this time on; absent: from the first request
