@@ -232,10 +232,7 @@ t.test("a group is switched off and on, which the audit trail shows, and an unkn
   t.ok(secret);
   t.equal((await ask("POST", "/api/groups/acme%2Fresearch/disable")).status, 204);
   const found = (await ask("GET", "/api/groups")).body.groups;
-  t.match(found, [
-    { group: "acme", disabled: undefined },
-    { disabled: Number },
-  ]);
+  t.match(found, [{ group: "acme", disabled: undefined }, { disabled: Number }]);
   t.equal((await ask("POST", "/api/groups/acme%2Fresearch/enable")).status, 204);
   t.match((await ask("GET", "/api/groups")).body.groups, [{ group: "acme" }, { disabled: undefined }]);
   t.match(await ask("POST", "/api/groups/none/disable"), {
