@@ -6,7 +6,7 @@ import { startProcess } from "../support/process.ts";
 import { startVendor } from "../support/vendor.ts";
 
 /** Requests, one after the other. */
-const REQUESTS = 2000;
+const REQUESTS = 1000;
 /** Collections that are looked at: the last ones. */
 const LAST = 30;
 /** The part of what is allocated that a collection of the young may find in use: what runs, and nothing of what has run. */
