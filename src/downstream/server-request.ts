@@ -17,12 +17,14 @@ export interface BodyConsumer {
 /** Bytes of a body that are buffered before reading stops. */
 const MAX_BUFFERED = 64 * 1024;
 
-/** Requests of which the next chunk is read in a later turn, and how many are in each. */
+/** Requests of which the next chunk is read in a later turn. */
 const yielding: ServerRequest[] = [];
-const CHUNKS_PER_TURN = 4;
+/** How many are read in a turn, and the share where many wait: turns may be long, and clients are not waited for forever. */
+const [CHUNKS_PER_TURN, SHARE_PER_TURN] = [4, 1 / 8];
 
 function readSome(): void {
-  for (const request of yielding.splice(0, CHUNKS_PER_TURN)) request._read(0);
+  const count = Math.max(CHUNKS_PER_TURN, Math.ceil(yielding.length * SHARE_PER_TURN));
+  for (const request of yielding.splice(0, count)) request._read(0);
   if (yielding.length > 0) setImmediate(readSome);
 }
 
@@ -47,12 +49,12 @@ export class ServerRequest extends IncomingMessage {
 
   /**
    * Passes the body to a consumer chunk by chunk directly from node's parser, without the cost of a stream. Returns false if some of
-   * it is already buffered in the stream.
+   * it is already buffered in the stream, or read from there.
    */
   deliverTo(consumer: BodyConsumer): boolean {
     const { bufferedChunks } = this;
-    if ((this.complete && !bufferedChunks) || this.destroyed || this.readableLength > 0 || this.readableFlowing)
-      return false;
+    const hasReader = this.readableFlowing === true && this.listenerCount("data") > 0;
+    if ((this.complete && !bufferedChunks) || this.destroyed || this.readableLength > 0 || hasReader) return false;
     this.consumer = consumer;
     this.bufferedChunks = undefined;
     this.resume();

@@ -3,6 +3,8 @@ import { createServer, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { BufferMemory } from "../../src/core/buffer-memory.ts";
+import { readBody } from "../../src/downstream/body.ts";
 import { linger } from "../../src/downstream/linger.ts";
 import { ServerRequest } from "../../src/downstream/server-request.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
@@ -98,28 +100,48 @@ t.test("the rest of a request that a plugin has answered is not read whatever it
   await until(() => got.ended, "the end of what comes");
 });
 
-t.test("little of refused bodies is read in each turn of the event loop: others need not wait", async (t) => {
+/** Sends bodies to a server that refuses them, and counts turns of the event loop until all are read, and the most bytes of one. */
+async function turns(t: Test, clients: number, size: number, maxBytes: number) {
   const refused: IncomingMessage[] = [];
-  const server = createServer({ IncomingMessage: ServerRequest }, (request, response) => {
+  const server = createServer({ IncomingMessage: ServerRequest }, async (request: ServerRequest, response) => {
     refused.push(request);
+    const account = new BufferMemory().account("", { perCaller: 1e9, total: 1e9 });
+    const options = { headers: request.headerList, openAccount: () => account };
+    if (maxBytes > 0) await t.rejects(readBody(request, { maxBytes, idle: 5000 }, options));
     linger(request, response, Buffer.from("no"));
   });
   const port = await listen(t, server);
-  const [clients, size] = [8, 4 << 20];
+  const body = Buffer.alloc(size);
   for (let i = 0; i < clients; i++) {
     const socket = connect(port, "127.0.0.1");
     t.teardown(() => socket.destroy());
     socket.write(`${HEAD}content-length: ${size}\r\n\r\n`);
-    socket.write(Buffer.alloc(size));
+    socket.write(body);
   }
   const bytesRead = () => refused.reduce((sum, { socket }) => sum + socket.bytesRead, 0);
-  let [most, before] = [0, 0];
-  while (refused.length < clients || !refused.every(({ complete }) => complete)) {
+  let [count, most, before] = [0, 0, 0];
+  for (; refused.length < clients || !refused.every(({ complete }) => complete); count++) {
     await setImmediate();
     most = Math.max(most, bytesRead() - before);
     before = bytesRead();
   }
-  t.ok(before > clients * size && most <= 768 * 1024, `${most} bytes at most`);
+  t.ok(before > clients * size);
+  return { count, most };
+}
+
+for (const [when, maxBytes] of [
+  ["at once", 0],
+  ["as too large", 1000],
+  ["while it is read", 64 << 20],
+] as const)
+  t.test(`little of bodies refused ${when} is read in a turn of the event loop: others need not wait`, async (t) => {
+    const { most } = await turns(t, 8, 4 << 20, maxBytes);
+    t.ok(most <= 768 * 1024, `${most} bytes at most`);
+  });
+
+t.test("of very many refused bodies an eighth is read in a turn, which may be long: none takes minutes", async (t) => {
+  const { count } = await turns(t, 128, 2 << 20, 0);
+  t.ok(count < 700, `${count} turns`);
 });
 
 t.test("the refusal of a HEAD request comes before the body that it announces", async (t) => {
