@@ -24,7 +24,14 @@ import { REQUEST_RECORD } from "./usage/request-facts.ts";
 import { SentFigures } from "./usage/requested.ts";
 import { CUT_POLICIES, settle } from "./usage/settlement.ts";
 import { UnseenReasoning } from "./usage/unseen-reasoning.ts";
-import { errorStage, readUnseen, streamStage, type UsageReading, wholeStage } from "./usage/usage-reading.ts";
+import {
+  errorStage,
+  type RequestFigures,
+  readUnseen,
+  streamStage,
+  type UsageReading,
+  wholeStage,
+} from "./usage/usage-reading.ts";
 
 /** Milliseconds between interim entries of a stream: the most that is missing if the gateway is killed. */
 const INTERIM_INTERVAL = 5000;
@@ -104,18 +111,24 @@ export default class UsagePlugin implements Plugin {
   /** Writes the entry that stands if nothing follows: as for a stream that breaks off now. */
   private writeInterim(exchange: DoneExchange, reading: UsageReading): void {
     if (!exchange.operation.generates) return;
-    this.ledger.begin({ ...this.entry(exchange, reading, true), outcome: "interrupted" });
+    this.ledger.begin({
+      ...this.entry(exchange, reading, this.figuresOf(exchange, reading), true),
+      outcome: "interrupted",
+    });
   }
 
   /** @param isRunning whether the exchange goes on: as if it broke off now */
-  private entry(exchange: DoneExchange, reading: UsageReading, isRunning: boolean): LedgerEntry {
-    const { marketplace, redactor, translations, unseen } = this;
-    const asked = reading.asked ?? new SentFigures(exchange, translations);
+  private entry(exchange: DoneExchange, reading: UsageReading, asked: RequestFigures, isRunning: boolean): LedgerEntry {
+    const { marketplace, redactor, unseen } = this;
     const settled = settle({ exchange, reading, cut: this.options.cut, asked, unseen, isRunning });
     return finalEntry(exchange, settled, isRunning ? undefined : (reading.lateId ?? exchange.usageName), {
       marketplace,
       redactor,
     });
+  }
+
+  private figuresOf(exchange: DoneExchange, { asked }: UsageReading): RequestFigures {
+    return asked ?? new SentFigures(exchange, this.translations);
   }
 
   /** Responds to `GET /v1/requests/{id}` with the ledger's entry of a request, for the key that made it. */
@@ -144,8 +157,9 @@ export default class UsagePlugin implements Plugin {
     exchange.onUsage = undefined;
     const reading = this.reading(exchange);
     readUnseen(exchange, reading);
-    const written = this.entry(exchange, reading, false);
-    if (written.source === "reported" && exchange.outcome === "completed") this.unseen.learn(exchange, reading);
+    const asked = this.figuresOf(exchange, reading);
+    const written = this.entry(exchange, reading, asked, false);
+    if (written.source === "reported" && exchange.outcome === "completed") this.unseen.learn(exchange, reading, asked);
     addReasons(written, exchange, this.redactor);
     exchange.charge = chargeOf(written);
     this.ledger.append(written);

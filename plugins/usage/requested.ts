@@ -1,6 +1,7 @@
 import type { Attempt, Body, DoneExchange, Protocol, Translations } from "model-gateway";
 import { sampledTokens } from "./long-request.ts";
 import { requestedOutput } from "./output-limit.ts";
+import { requestedEffort } from "./requested-effort.ts";
 import { requestedTier } from "./tier.ts";
 import { estimateTokens, tokenWeights } from "./token-count.ts";
 import { type RequestFigures, tryRead } from "./usage-reading.ts";
@@ -65,10 +66,15 @@ export class SentFigures implements RequestFigures {
     return sent && tryRead(() => requestedOutput(sent));
   }
 
+  get effort(): string | undefined {
+    const { sent } = this;
+    return sent && tryRead(() => requestedEffort(sent));
+  }
+
   /** Returns all of them, for when the body is gone. */
   read(): RequestFigures {
-    const { bytes, tokens, tier, output } = this;
-    return { bytes, tokens, tier, output };
+    const { bytes, tokens, tier, output, effort } = this;
+    return { bytes, tokens, tier, output, effort };
   }
 }
 

@@ -202,7 +202,7 @@ function estimateReceived(settled: SettlementInput): Usage {
   const received = parser?.bytes || attempt?.unreadBytes || 0;
   if (operation.task !== "generate") return { in: input, out: { total: 0 }, raw: undefined };
   if (delivered) {
-    const out = deliveredOutput({}, delivered, unseen.expected(exchange), asked.output);
+    const out = deliveredOutput({}, delivered, unseen.expected(exchange, asked), asked.output);
     return { in: input, out, raw: undefined };
   }
   const text = wholeTokens(parser?.json, received, exchange);
@@ -270,10 +270,11 @@ export const ZERO_USAGE: Usage = { in: { total: 0 }, out: { total: 0 }, raw: und
 
 /** Estimates the usage of a stream that reported too little. */
 function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, input: SettlementInput): Usage {
+  const { exchange, asked, unseen } = input;
   return {
     ...reported,
     in: { ...reported?.in, total: reported?.in.total ?? estimateInput(input) },
-    out: deliveredOutput(reported?.out ?? {}, delivered, input.unseen.expected(input.exchange), input.asked.output),
+    out: deliveredOutput(reported?.out ?? {}, delivered, unseen.expected(exchange, asked), asked.output),
     raw: reported?.raw,
   };
 }

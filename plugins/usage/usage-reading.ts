@@ -13,6 +13,8 @@ export interface RequestFigures {
   readonly tier: string | undefined;
   /** The most output tokens that it allows. */
   readonly output: number | undefined;
+  /** How hard its model shall reason; undefined: as usual for the model. */
+  readonly effort: string | undefined;
 }
 
 /** What is known of a response besides the usage that its provider reports. */

@@ -70,6 +70,9 @@ function counted(protocol: Protocol, recording: Recording): Omit<Sum, "streams">
 /** What a stream tells of its reasoning: in Responses often only that it has ended. */
 type Trace = "measured" | "by the mean" | "none";
 
+/** Too few recordings of a model name the same effort. */
+const ANY_EFFORT = { effort: undefined };
+
 const reasoned = new Map<string, readonly Recording[]>();
 
 /** Tokens of reasoning that a stream may have without a trace: learned from the other recorded answers of its vendor's model. */
@@ -94,14 +97,14 @@ function unseenReasoning(protocol: Protocol, recording: Recording): number {
     if (streaming) {
       const delivered = new DeliveredTokens(protocol, model);
       for (const frame of framesOf(other)) delivered.observe(frame);
-      unseen.learn(exchange(usageOfStream(protocol, other)), { delivered });
+      unseen.learn(exchange(usageOfStream(protocol, other)), { delivered }, ANY_EFFORT);
     } else {
       const parser = new JsonUsage([protocol]);
       parser.push(body);
-      unseen.learn(exchange(parser.end()), { parser });
+      unseen.learn(exchange(parser.end()), { parser }, ANY_EFFORT);
     }
   }
-  return unseen.expected(exchange());
+  return unseen.expected(exchange(), ANY_EFFORT);
 }
 
 function usageOfStream(protocol: Protocol, recording: Recording): Usage | undefined {

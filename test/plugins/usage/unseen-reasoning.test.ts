@@ -89,6 +89,18 @@ t.test("a key pays for what its own answers usually reason, or else those of all
   t.equal((await ask({})).reasoning, 1000);
 });
 
+t.test("only answers at the effort of the request tell how much it reasons", async (t) => {
+  const ask = await start(t);
+  const none = { reasoning_effort: "none" };
+  await ask({ reasoning: 4000 });
+  await ask({ reasoning: 0 }, none);
+  t.equal((await ask({}, none)).reasoning, 0);
+  t.equal((await ask({})).reasoning, 4000);
+  await ask({ reasoning: 100 }, { reasoning_effort: "low" });
+  t.equal((await ask({}, { reasoning_effort: "low" })).reasoning, 100);
+  t.equal((await ask({}, { reasoning_effort: "made-up" })).reasoning, 4000, "others count as the usual one");
+});
+
 t.test("nothing is added to a stream that has no text yet, or shows its reasoning", async (t) => {
   const ask = await start(t);
   await ask({ reasoning: 1000 });
@@ -105,4 +117,6 @@ t.test("the mean follows the newer answers", async (t) => {
   for (let i = 0; i < 60; i++) await ask({ reasoning: 0 });
   const { reasoning } = await ask({});
   t.ok(reasoning > 0 && reasoning < 1000 / 60 + 1, `${reasoning}`);
+  for (let i = 0; i < 50; i++) await ask({ reasoning: 1000 });
+  t.ok((await ask({})).reasoning > 600, "not the mean of all, which is 459");
 });
