@@ -24,6 +24,7 @@ t.test("generated pages are up to date: npm run docs", async (t) => {
   t.match(text("docs/metrics.md"), /^\| `gateway_requests_total` \| counter \| `api` `model` /m);
   t.match(text("docs/errors.md"), /^\| `model_not_found` \| 404 \|/m);
   t.match(text("docs/plugin-api.md"), /^### Redactor\n\n[^#]*```ts\nclass Redactor \{[^#]* text\(text: string/m);
+  t.match(text("docs/plugin-api.md"), /^class Query \{/m, "what plugins read and change of a request");
   t.notMatch(text("docs/plugin-api.md"), /^ +private /m);
 });
 

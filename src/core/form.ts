@@ -2,7 +2,7 @@
 export interface Form {
   /** False: the bytes after the body have not arrived yet and can be sent only once. */
   readonly replayable: boolean;
-  /** When the last of what has been read of it was read, of `performance.now()`. */
+  /** `performance.now()` when bytes of it were last read from the client; 0: none were yet. */
   readonly lastReadAt: number;
   /** Short fields that limit the output, as far as they have arrived. */
   readonly fields: ReadonlyMap<string, string>;

@@ -50,10 +50,7 @@ export class Query {
     return this.pairs.map((pair) => pair.name);
   }
 
-  /**
-   * Returns the first name that occurs twice, if any.
-   * @param names ignores all other names
-   */
+  /** Returns the first name that occurs twice, if any. @param names ignores all other names */
   repeated(names?: readonly string[]): string | undefined {
     if (this.pairs.length < 2) return undefined;
     const seen = new Set<string>();
