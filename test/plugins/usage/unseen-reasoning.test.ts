@@ -1,4 +1,7 @@
 import t, { type Test } from "tap";
+import { UnseenReasoning } from "../../../plugins/usage/unseen-reasoning.ts";
+import type { UsageReading } from "../../../plugins/usage/usage-reading.ts";
+import type { DoneExchange } from "../../../src/core/phases.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
@@ -111,12 +114,43 @@ t.test("nothing is added to a stream that has no text yet, or shows its reasonin
   t.equal((await ask({})).reasoning, 1000, "nor is shown reasoning learned from");
 });
 
+/** What has been learned from answers at one target. */
+function learning() {
+  const unseen = new UnseenReasoning();
+  const target = { provider: { name: "up" }, model: "x" };
+  const answer = (id: string, reasoning = 0) =>
+    ({
+      attempt: { target },
+      operation: { task: "generate" },
+      caller: { id },
+      usage: { out: { total: 1000, reasoning } },
+    }) as unknown as DoneExchange;
+  const reading = { delivered: { shown: 1, hasReasoning: false } } as unknown as UsageReading;
+  const usual = { effort: undefined };
+  return {
+    learn: (id: string, reasoning: number) => unseen.learn(answer(id, reasoning), reading, usual),
+    expected: (id: string) => unseen.expected(answer(id), usual),
+  };
+}
+
 t.test("the mean follows the newer answers", async (t) => {
-  const ask = await start(t);
-  await ask({ reasoning: 1000 });
-  for (let i = 0; i < 60; i++) await ask({ reasoning: 0 });
-  const { reasoning } = await ask({});
-  t.ok(reasoning > 0 && reasoning < 1000 / 60 + 1, `${reasoning}`);
-  for (let i = 0; i < 50; i++) await ask({ reasoning: 1000 });
-  t.ok((await ask({})).reasoning > 600, "not the mean of all, which is 459");
+  const { learn, expected } = learning();
+  const after = (times: number, reasoning: number) => {
+    for (let i = 0; i < times; i++) learn("one", reasoning);
+    return expected("one");
+  };
+  t.equal(after(1, 1000), 1000);
+  t.equal(after(1, 0), 500);
+  t.equal(after(58, 0), 16);
+  t.ok(after(50, 1000) > 600, "not the mean of all, which is 464");
+});
+
+t.test("of thousands of keys those that ask no more are forgotten, and count as all", async (t) => {
+  const { learn, expected } = learning();
+  learn("first", 5000);
+  for (let i = 0; i < 3000; i++) learn(`key ${i}`, 10);
+  t.equal(expected("first"), 5000);
+  for (let i = 3000; i < 5000; i++) learn(`key ${i}`, 10);
+  t.equal(expected("first"), 10);
+  t.equal(expected("key 4999"), 10);
 });
