@@ -54,6 +54,9 @@ export class DeliveredTokens {
   /** Hidden reasoning, and the tokens of summaries that are counted as text too. */
   private hiddenTokens = 0;
   private summaryTokens = 0;
+  /** Reasoning of which only the end is known: its usual tokens, and its parts. */
+  private assumedTokens = 0;
+  private assumedParts = 0;
   private readonly hiddenIn: ReturnType<NonNullable<Protocol["hiddenReasoning"]>> | undefined;
   /** Whether the last piece ended in a space, which tokenizers join to the next word. */
   private endsInSpace = false;
@@ -101,12 +104,16 @@ export class DeliveredTokens {
 
   /** The estimated tokens of hidden reasoning. */
   get reasoning(): number {
-    return Math.round(this.hiddenTokens);
+    return Math.round(this.hiddenTokens + this.assumedTokens);
   }
 
-  /** Whether there is a trace of reasoning: its text, its summary, its state. */
-  get hasReasoning(): boolean {
-    return this.hiddenTokens > 0 || this.parsedReasoning > 0;
+  /**
+   * The parts of reasoning that have ended and tell nothing of how much they were: those of which only the end is known, or else one
+   * before an output. 0: its text, its summary or its state tells, or no output has come.
+   */
+  get unseenParts(): number {
+    if (this.hiddenTokens > 0 || this.parsedReasoning > 0) return 0;
+    return this.assumedParts > 0 ? this.assumedParts : Math.min(1, this.shown);
   }
 
   /** The estimated output tokens, with those of media and without hidden reasoning. */
@@ -116,7 +123,7 @@ export class DeliveredTokens {
 
   /** The estimated output tokens, with those of media. */
   get tokens(): number {
-    return this.sum(this.hiddenTokens - this.summaryTokens * this.weights.textFactor);
+    return this.sum(this.hiddenTokens + this.assumedTokens - this.summaryTokens * this.weights.textFactor);
   }
 
   private sum(hidden: number): number {
@@ -140,6 +147,11 @@ export class DeliveredTokens {
   /** Adds hidden reasoning that has ended in a frame. */
   private addHidden(json: unknown): void {
     for (const [kind, tokens] of this.hiddenIn?.(json) ?? []) {
+      if (kind === "assumed") {
+        this.assumedTokens += tokens;
+        this.assumedParts++;
+        continue;
+      }
       this.hiddenTokens += tokens;
       if (kind === "omitted") continue;
       const unread =

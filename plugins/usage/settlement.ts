@@ -282,20 +282,22 @@ function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, in
 /**
  * Estimates the output of a stream that reported too little. Where its provider has counted reasoning so far (Gemini, in most
  * frames), that count is exact, and its trace in the stream is not estimated.
- * @param unseen tokens of reasoning, where it has left no trace before the output that arrived
+ * @param unseen tokens of each part of reasoning that has left no trace, or none but its end, before the output that arrived;
+ * undefined: nothing is known of them
  * @param most the most output tokens that the request allows
  */
 export function deliveredOutput(
   reported: Usage["out"],
   delivered: DeliveredTokens,
-  unseen: number,
+  unseen?: number,
   most?: number,
 ): Usage["out"] {
   const isCounted = (reported.reasoning ?? 0) > 0;
-  const isUnseen = !isCounted && reported.total === undefined && !delivered.hasReasoning && delivered.shown > 0;
-  const tokens = isCounted ? delivered.shown : delivered.tokens + (isUnseen ? unseen : 0);
+  const parts = isCounted || reported.total !== undefined ? 0 : delivered.unseenParts;
+  const learned = parts > 0 && unseen !== undefined ? Math.round(unseen * parts) : undefined;
+  const tokens = isCounted ? delivered.shown : learned === undefined ? delivered.tokens : delivered.shown + learned;
   const total = Math.max(reported.total ?? 0, limitOutput(tokens, most));
-  const reasoning = isCounted ? 0 : Math.min(isUnseen ? unseen : delivered.reasoning, total);
+  const reasoning = isCounted ? 0 : Math.min(learned ?? delivered.reasoning, total);
   return { ...delivered.media, ...reported, ...(reasoning > 0 && { reasoning }), total };
 }
 

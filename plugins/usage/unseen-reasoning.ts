@@ -16,10 +16,11 @@ interface Mean {
 type AskedEffort = Pick<RequestFigures, "effort">;
 
 /**
- * How much a target's model reasons without any trace in the answer, on average of the answers whose usage was reported: some vendors'
- * Chat streams tell nothing of their reasoning before their usage. Where one breaks off, its reasoning counts as the mean of its own
- * key's answers from that target, so that nobody pays for the habits of others, or else of all keys', so that nobody who always
- * disconnects reasons for free. Only answers to requests of the same effort count: without reasoning, none is paid for.
+ * How much a target's model reasons at a time without telling how much, on average of the answers whose usage was reported: some
+ * vendors' Chat streams tell nothing of their reasoning before their usage, and items of Responses often only that it has ended.
+ * Where one breaks off, its reasoning counts as the mean of its own key's answers from that target, so that nobody pays for the habits
+ * of others, or else of all keys', so that nobody who always disconnects reasons for free. Only answers to requests of the same effort
+ * count: without reasoning, none is paid for.
  */
 export class UnseenReasoning {
   private readonly means = new Map<string, Mean>();
@@ -32,17 +33,21 @@ export class UnseenReasoning {
     // Nothing is kept of models that never reason, and little time lost on them.
     if (tokens === 0 && this.means.size === 0) return;
     const kind = kindOf(attempt, asked);
-    if (tokens === 0 ? !this.means.has(kind) : !isUnseen(exchange, reading)) return;
-    this.add(kind, tokens);
-    this.add(nameOf(kind, caller?.id), tokens);
+    if (tokens === 0 && !this.means.has(kind)) return;
+    const parts = tokens === 0 ? 1 : unseenParts(exchange, reading);
+    if (parts === 0) return;
+    this.add(kind, tokens / parts);
+    this.add(nameOf(kind, caller?.id), tokens / parts);
   }
 
-  /** Returns the mean tokens, for an answer whose text had begun: its reasoning had ended. */
-  expected({ attempt, caller }: DoneExchange, asked: AskedEffort): number {
-    if (!attempt || this.means.size === 0) return 0;
+  /**
+   * Returns the mean tokens of a part of reasoning, for an answer whose text had begun: its reasoning had ended. Undefined: nothing
+   * is known of them yet.
+   */
+  expected({ attempt, caller }: DoneExchange, asked: AskedEffort): number | undefined {
+    if (!attempt || this.means.size === 0) return undefined;
     const kind = kindOf(attempt, asked);
-    const mean = this.means.get(nameOf(kind, caller?.id)) ?? this.means.get(kind);
-    return Math.round(mean?.value ?? 0);
+    return (this.means.get(nameOf(kind, caller?.id)) ?? this.means.get(kind))?.value;
   }
 
   private add(name: string, tokens: number): void {
@@ -62,13 +67,14 @@ const kindOf = ({ target }: Attempt, { effort = "" }: AskedEffort): string =>
 
 const nameOf = (kind: string, key = ""): string => `${kind}\n${key}`;
 
-/** Reports whether an answer has output, and no trace of reasoning. Of long whole answers that is not known. */
-function isUnseen(exchange: DoneExchange, { delivered, parser }: UsageReading): boolean {
-  if (delivered) return delivered.shown > 0 && !delivered.hasReasoning;
+/** Returns the parts of an answer's reasoning that tell nothing of how much they were; 0 also where it is not known, as in long whole answers. */
+function unseenParts(exchange: DoneExchange, { delivered, parser }: UsageReading): number {
+  if (delivered) return delivered.unseenParts;
   const json = parser?.json;
-  if (json === undefined) return false;
+  if (json === undefined) return 0;
   const protocol = responseProtocol(exchange);
   const texts = tryRead(() => [...protocol.texts.response(json)]) ?? [];
   const hidden = tryRead(() => [...(protocol.hiddenReasoning?.()(json) ?? [])]) ?? [];
-  return texts.length > 0 && hidden.length === 0 && !texts.some(({ kind }) => kind === "reasoning");
+  const isUnseen = texts.length > 0 && hidden.every(([kind]) => kind === "assumed");
+  return isUnseen && !texts.some(({ kind }) => kind === "reasoning") ? Math.max(1, hidden.length) : 0;
 }

@@ -64,11 +64,11 @@ export interface Protocol {
    * Returns, for one response, a function that is called with the whole response, or with the frames of a stream that are parsed,
    * which are not all. It returns reasoning that ended there and is not in the texts, with about how many tokens it has, as its
    * encrypted state tells by its length. `summarized`: the texts of reasoning up to there are its summary, which the tokens include.
-   * Undefined: there is none, or nothing is known of it.
+   * `assumed`: only its end is known, and the tokens are a usual number. Undefined: there is none, or nothing is known of it.
    */
   readonly hiddenReasoning?: () => (
     json: unknown,
-  ) => Iterable<readonly [kind: "omitted" | "summarized", tokens: number]>;
+  ) => Iterable<readonly [kind: "omitted" | "summarized" | "assumed", tokens: number]>;
   /** A frame written while a stream is idle; clients must not take it for content. */
   readonly ping: Buffer;
 

@@ -76,7 +76,7 @@ const ANY_EFFORT = { effort: undefined };
 const reasoned = new Map<string, readonly Recording[]>();
 
 /** Tokens of reasoning that a stream may have without a trace: learned from the other recorded answers of its vendor's model. */
-function unseenReasoning(protocol: Protocol, recording: Recording): number {
+function unseenReasoning(protocol: Protocol, recording: Recording): number | undefined {
   const { vendor } = recording;
   const model = modelOf(recording) ?? "";
   const name = `${protocol.name} ${vendor} ${model}`;

@@ -182,7 +182,7 @@ function* itemReasoning(item: JsonObject, effort: string | undefined) {
   const summary = partsLength(item["summary"]);
   const known = stateTokens(state) || summary / SUMMARY_PER_TOKEN;
   if (known > 0) yield [summary > 0 ? "summarized" : "omitted", known] as const;
-  else if (state === "" && effort !== undefined && !UNREASONED.has(effort)) yield ["omitted", USUAL_REASONING] as const;
+  else if (state === "" && effort !== undefined && !UNREASONED.has(effort)) yield ["assumed", USUAL_REASONING] as const;
 }
 
 const partsLength = (parts: unknown): number =>

@@ -1,7 +1,11 @@
 import t, { type Test } from "tap";
+import openaiResponses from "../../../plugins/protocols/openai-responses/index.ts";
+import { DeliveredTokens } from "../../../plugins/usage/delivered-tokens.ts";
+import { deliveredOutput } from "../../../plugins/usage/settlement.ts";
 import { UnseenReasoning } from "../../../plugins/usage/unseen-reasoning.ts";
 import type { UsageReading } from "../../../plugins/usage/usage-reading.ts";
 import type { DoneExchange } from "../../../src/core/phases.ts";
+import { Frame } from "../../../src/wire/frame.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
@@ -125,13 +129,46 @@ function learning() {
       caller: { id },
       usage: { out: { total: 1000, reasoning } },
     }) as unknown as DoneExchange;
-  const reading = { delivered: { shown: 1, hasReasoning: false } } as unknown as UsageReading;
+  const reading = { delivered: { unseenParts: 1 } } as unknown as UsageReading;
   const usual = { effort: undefined };
   return {
     learn: (id: string, reasoning: number) => unseen.learn(answer(id, reasoning), reading, usual),
-    expected: (id: string) => unseen.expected(answer(id), usual),
+    expected: (id: string) => Math.round(unseen.expected(answer(id), usual) ?? 0),
   };
 }
+
+/** What a stream of Responses has delivered: reasoning of which only the end is told, and perhaps a text. */
+function responsesStream(parts: number, ...deltas: string[]): DeliveredTokens {
+  const delivered = new DeliveredTokens(openaiResponses);
+  const done = { type: "response.output_item.done", item: { type: "reasoning", id: "rs_1", summary: [] } };
+  const events: object[] = [
+    { type: "response.created", response: { id: "resp_1", reasoning: { effort: "medium" } } },
+    ...Array<object>(parts).fill(done),
+    ...deltas.map((delta) => ({ type: "response.output_text.delta", item_id: "m", output_index: 9, delta })),
+  ];
+  for (const each of events) delivered.observe(new Frame("event", Buffer.from(event(each))));
+  return delivered;
+}
+
+t.test("reasoning of which only the end is told counts as the mean of such parts, once that is known", async (t) => {
+  const unseen = new UnseenReasoning();
+  const attempt = { target: { provider: { name: "up" }, model: "x" }, protocol: openaiResponses };
+  const answer = (reasoning: number) =>
+    ({
+      ...{ attempt, operation: { task: "generate" }, caller: { id: "one" } },
+      usage: { in: {}, out: { total: 5000, reasoning } },
+    }) as unknown as DoneExchange;
+  const asked = { effort: "medium" };
+  const reasoningOf = (delivered: DeliveredTokens) =>
+    deliveredOutput({}, delivered, unseen.expected(answer(0), asked)).reasoning;
+  t.equal(reasoningOf(responsesStream(2, "Hello")), 800, "nothing is known yet");
+  unseen.learn(answer(600), { delivered: responsesStream(2, "Hello") }, asked);
+  t.equal(reasoningOf(responsesStream(2, "Hello")), 600);
+  t.equal(reasoningOf(responsesStream(1, "Hello")), 300);
+  t.equal(reasoningOf(responsesStream(3)), 900, "before any output");
+  t.equal(reasoningOf(responsesStream(0, "Hello")), 300, "without an item");
+  t.equal(reasoningOf(responsesStream(0)), undefined);
+});
 
 t.test("the mean follows the newer answers", async (t) => {
   const { learn, expected } = learning();

@@ -207,7 +207,7 @@ t.test("reasoning whose own text is there is not hidden, and what xAI's tools ha
 
 t.test("reasoning that left no trace counts as a usual one, where the model reasons", async (t) => {
   const ended = { type: "reasoning", id: "rs_1", summary: [] };
-  for (const effort of ["low", "medium", "high"]) t.same(hiddenIn(t, effort, ended), [["omitted", 400]], effort);
+  for (const effort of ["low", "medium", "high"]) t.same(hiddenIn(t, effort, ended), [["assumed", 400]], effort);
   for (const effort of ["none", "minimal", null]) t.same(hiddenIn(t, effort, ended), [], `${effort}`);
 });
 
