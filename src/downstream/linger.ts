@@ -29,6 +29,18 @@ export function discardRest(request: IncomingMessage): void {
   new LingeringClose(request);
 }
 
+/**
+ * Sends a FIN alone behind a response that ends its connection before the end of the request, and closes that when the request has
+ * ended. Called before node sees the end of the response: it would close the connection at once.
+ */
+export function halfCloseEarly(request: IncomingMessage, response: ServerResponse & { _last?: boolean }): void {
+  if (!response._last || request.complete || request.destroyed) return;
+  response._last = false;
+  const { socket } = request;
+  socket.end();
+  request.once("close", () => socket.destroySoon());
+}
+
 /** Discards the rest of a request that was refused, or answered early. */
 class LingeringClose implements BodyConsumer, BodyRateListener {
   /**

@@ -15,7 +15,7 @@ import { type EarlyRequest, earlyFields, refuseEarly } from "./early-refusal.ts"
 import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
 import { guard, type HeadLimits } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, takeSubprotocols } from "./handshake.ts";
-import { discardRest } from "./linger.ts";
+import { discardRest, halfCloseEarly } from "./linger.ts";
 import { Listener, type SocketAddress } from "./listener.ts";
 import { type ArrivalFacts, createExchange, parseQuery, refuseRepeated } from "./new-exchange.ts";
 import { Overload, type OverloadLimits, WaitingRequest } from "./overload.ts";
@@ -303,6 +303,11 @@ export class Downstream {
     const origin = passes && this.connections.origin(this.connections.get(request.socket), headers);
     const exchange = createExchange(request, query, destination, passes ? { ...known, origin, uploader } : known, keys);
     exchange.dropped.push(...dropped);
+    if (!request.complete)
+      response.prependOnceListener("finish", () => {
+        // A client that was too slow is not waited for again.
+        if (exchange.error?.code !== "body_timeout") halfCloseEarly(request, response);
+      });
     response.once("close", () => {
       if (!response.writableFinished) exchange.abort();
       else if (!request.complete && !request.destroyed) discardRest(request);

@@ -7,6 +7,7 @@ import { BufferMemory } from "../../src/core/buffer-memory.ts";
 import { readBody } from "../../src/downstream/body.ts";
 import { linger } from "../../src/downstream/linger.ts";
 import { ServerRequest } from "../../src/downstream/server-request.ts";
+import { JSON_BODY, requestText } from "../support/connection.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { listen } from "../support/listen.ts";
 import { until } from "../support/until.ts";
@@ -72,23 +73,45 @@ for (const [what, framing, body] of [
     t.equal(got.ended, false);
   });
 
-t.test("a form that its provider answers early is read to its end, and its connection is reused", async (t) => {
-  const upstream = await rawUpstream((socket) =>
-    socket.write("HTTP/1.1 400 No\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"),
-  );
-  t.teardown(() => upstream.close());
-  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", credential: provider-secret, speaks: [openai-images] } }
+for (const [connection, after] of [
+  ["keep-alive", "is reused"],
+  ["close", "then ends"],
+] as const)
+  t.test(`a form that its provider answers early is read to its end, and its connection ${after}`, async (t) => {
+    const upstream = await rawUpstream((socket) =>
+      socket.write("HTTP/1.1 400 No\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"),
+    );
+    t.teardown(() => upstream.close());
+    const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", credential: provider-secret, speaks: [openai-images] } }
 models: { any: { targets: [up:vendor] } }
+paths: { /pass/*: { pass: up } }
 `;
-  const { port } = await startGateway(t, yaml);
-  const field = (name: string, value: string) =>
-    `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
-  const form = `${field("model", "any")}${field("image", "x".repeat(16 << 20))}--b--\r\n`;
-  const headers = [`x-api-key: ${KEY}`, "content-type: multipart/form-data; boundary=b"];
-  const head = ["POST /v1/images/edits HTTP/1.1", "host: a", ...headers, `content-length: ${form.length}`, "", ""];
-  const got = await answered(t, port, head.join("\r\n") + form, 400);
-  got.socket.write(LIST);
-  await until(() => got.text.split("HTTP/1.1 ").length === 3, "the next answer");
+    const { port } = await startGateway(t, yaml);
+    const field = (name: string, value: string) =>
+      `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+    const form = `${field("model", "any")}${field("image", "x".repeat(16 << 20))}--b--\r\n`;
+    const headers = [`x-api-key: ${KEY}`, `connection: ${connection}`, "content-type: multipart/form-data; boundary=b"];
+    for (const path of ["/v1/images/edits", "/pass/images/edits"]) {
+      const head = [`POST ${path} HTTP/1.1`, "host: a", ...headers, `content-length: ${form.length}`, "", ""];
+      const got = await answered(t, port, head.join("\r\n") + form, 400);
+      if (connection === "keep-alive") {
+        got.socket.write(LIST);
+        await until(() => got.text.split("HTTP/1.1 ").length === 3, "the next answer");
+      } else await until(() => got.ended, "the end");
+      t.equal(got.error, undefined, "the connection is not reset");
+    }
+  });
+
+t.test("the rest of a request that came too slowly is not waited for", async (t) => {
+  const { port } = await startGateway(t, `${YAML}body: { idle: 100ms }\n`);
+  const head = requestText("POST /v1/messages", [...JSON_BODY, `content-length: ${32 << 20}`]);
+  const { socket } = await answered(t, port, head, 408);
+  const piece = Buffer.alloc(64 * 1024);
+  while (socket.bytesWritten < 24 << 20 && !socket.closed) {
+    await new Promise((written) => socket.write(piece, written));
+    await setImmediate();
+  }
+  t.ok(socket.closed, `${socket.bytesWritten} bytes`);
 });
 
 t.test("the rest of a request that a plugin has answered is not read whatever it costs", async (t) => {
