@@ -167,7 +167,7 @@ export class Journal {
 
   /** Writes the buffered lines and closes the file. @returns the lines that are lost, as they could not be written */
   close(): string[] {
-    if (this.failed) this.failed.triedAt = 0;
+    if (this.failed) this.failed.triedAt = Number.NEGATIVE_INFINITY;
     this.write();
     clearTimeout(this.retry);
     try {

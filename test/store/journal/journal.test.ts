@@ -186,8 +186,9 @@ t.test(
   async (t) => {
     const folder = t.testdir();
     const module = new URL("../../../src/store/journal/journal.ts", import.meta.url).href;
-    // In a process of its own, whose files may not be longer than so many bytes.
+    // In a process of its own, whose files may not be longer than so many bytes, and which has just started.
     const script = `
+      Object.defineProperty(performance, "now", { value: () => 1 });
       const { Journal } = await import(${JSON.stringify(module)});
       const { execFileSync } = await import("node:child_process");
       const { readdirSync, readFileSync } = await import("node:fs");
