@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
-import { type BodyConsumer, ServerRequest } from "./server-request.ts";
+import { type BodyConsumer, readLater, ServerRequest } from "./server-request.ts";
 
 /**
  * How much of an unread request body is read and discarded, in bytes and milliseconds: a connection that is closed while its
@@ -43,11 +43,8 @@ export function halfCloseEarly(request: IncomingMessage, response: ServerRespons
 
 /** Discards the rest of a request that was refused, or answered early. */
 class LingeringClose implements BodyConsumer, BodyRateListener {
-  /**
-   * Anyone can be refused, on many connections, and other requests should not wait for bytes that nobody reads. Not in chunks: node's
-   * parser cannot be detached while it has stopped reading.
-   */
-  readonly yieldsTurns: boolean;
+  /** Anyone can be refused, on many connections, and other requests should not wait for bytes that nobody reads. */
+  readonly yieldsTurns = true;
   private readonly pace = new BodyRateMonitor(LIMITS, this);
   private readonly limit = setTimeout(() => this.onTooSlow(), LIMITS.time);
   private readonly chunked: boolean;
@@ -61,7 +58,6 @@ class LingeringClose implements BodyConsumer, BodyRateListener {
     onClosed: () => void = () => {},
   ) {
     this.chunked = request instanceof ServerRequest && request.headerList.has("transfer-encoding");
-    this.yieldsTurns = !this.chunked;
     request.on("error", () => {});
     request.once("close", () => {
       this.onEnd();
@@ -114,13 +110,19 @@ class LingeringClose implements BodyConsumer, BodyRateListener {
   }
 }
 
-/** Detaches a connection from node's parser permanently; further bytes are only counted. */
+/** Detaches a connection from node's parser permanently; further bytes are only counted, a few in each turn of the event loop. */
 function detachParser(socket: Socket, onBytes: (count: number) => void): void {
   // node's parser stops reading the handle directly once another `data` listener is added.
-  const count = (piece: Buffer): void => onBytes(piece.length);
+  const count = (piece: Buffer): void => {
+    onBytes(piece.length);
+    socket.pause();
+    readLater(() => socket.resume());
+  };
   socket.on("data", count);
   for (const event of ["data", "end"] as const)
     for (const listener of socket.listeners(event)) if (listener !== count) socket.off(event, listener as () => void);
   socket.once("end", () => socket.destroy());
   socket.resume();
+  // The parser may have stopped the handle, of which the stream knows nothing.
+  socket._read(0);
 }

@@ -11,21 +11,26 @@ export interface BodyConsumer {
    * Set if in each turn of the event loop only a few chunks are read, of all such bodies together: node reads up to 2 MiB of each
    * connection before anything else runs.
    */
-  readonly yieldsTurns?: boolean;
+  readonly yieldsTurns?: true;
 }
 
 /** Bytes of a body that are buffered before reading stops. */
 const MAX_BUFFERED = 64 * 1024;
 
-/** Requests of which the next chunk is read in a later turn. */
-const yielding: ServerRequest[] = [];
+/** What reads on in a later turn. */
+const yielding: (() => void)[] = [];
 /** How many are read in a turn, and the share where many wait: turns may be long, and clients are not waited for forever. */
 const [CHUNKS_PER_TURN, SHARE_PER_TURN] = [4, 1 / 8];
 
 function readSome(): void {
   const count = Math.max(CHUNKS_PER_TURN, Math.ceil(yielding.length * SHARE_PER_TURN));
-  for (const request of yielding.splice(0, count)) request._read(0);
+  for (const read of yielding.splice(0, count)) read();
   if (yielding.length > 0) setImmediate(readSome);
+}
+
+/** Calls a function that reads on in a later turn of the event loop, after those that wait already. */
+export function readLater(read: () => void): void {
+  if (yielding.push(read) === 1) setImmediate(readSome);
 }
 
 /**
@@ -41,6 +46,7 @@ export class ServerRequest extends IncomingMessage {
   /** Body chunks received before a reader is attached, and their size. */
   private bufferedChunks: (Buffer | null)[] | undefined;
   private bufferedBytes = 0;
+  private readsLater = false;
 
   /** Buffers the body, without the cost of a stream, until a reader is attached. One that has arrived is in the stream. */
   hold(): void {
@@ -91,12 +97,18 @@ export class ServerRequest extends IncomingMessage {
     if (piece !== null) {
       consumer.onChunk(piece);
       if (!consumer.yieldsTurns) return true;
-      if (yielding.push(this) === 1) setImmediate(readSome);
+      if (!this.readsLater) readLater(() => this.readOn());
+      this.readsLater = true;
       return false;
     }
     const more = super.push(null);
     consumer.onEnd();
     return more;
+  }
+
+  private readOn(): void {
+    this.readsLater = false;
+    this._read(0);
   }
 
   /** All header lines. The list is shared: a removed line is removed for everyone. */

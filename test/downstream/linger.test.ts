@@ -124,7 +124,7 @@ t.test("the rest of a request that a plugin has answered is not read whatever it
 });
 
 /** Sends bodies to a server that refuses them, and counts turns of the event loop until all are read, and the most bytes of one. */
-async function turns(t: Test, clients: number, size: number, maxBytes: number) {
+async function turns(t: Test, clients: number, [framing, body]: readonly [string, string], maxBytes: number) {
   const refused: IncomingMessage[] = [];
   const server = createServer({ IncomingMessage: ServerRequest }, async (request: ServerRequest, response) => {
     refused.push(request);
@@ -134,36 +134,44 @@ async function turns(t: Test, clients: number, size: number, maxBytes: number) {
     linger(request, response, Buffer.from("no"));
   });
   const port = await listen(t, server);
-  const body = Buffer.alloc(size);
+  const bytes = Buffer.from(body);
   for (let i = 0; i < clients; i++) {
     const socket = connect(port, "127.0.0.1");
     t.teardown(() => socket.destroy());
-    socket.write(`${HEAD}content-length: ${size}\r\n\r\n`);
-    socket.write(body);
+    socket.resume().write(`${HEAD}${framing}\r\n\r\n`);
+    socket.write(bytes);
   }
   const bytesRead = () => refused.reduce((sum, { socket }) => sum + socket.bytesRead, 0);
   let [count, most, before] = [0, 0, 0];
-  for (; refused.length < clients || !refused.every(({ complete }) => complete); count++) {
+  for (; refused.length < clients || !refused.every(({ complete, destroyed }) => complete || destroyed); count++) {
     await setImmediate();
     most = Math.max(most, bytesRead() - before);
     before = bytesRead();
   }
-  t.ok(before > clients * size);
+  t.ok(before > clients * body.length);
   return { count, most };
 }
 
-for (const [when, maxBytes] of [
-  ["at once", 0],
-  ["as too large", 1000],
-  ["while it is read", 64 << 20],
+const KNOWN = (size: number) => [`content-length: ${size}`, "x".repeat(size)] as const;
+
+for (const [what, when, body, maxBytes] of [
+  ["of a known length", "at once", KNOWN(4 << 20), 0],
+  ["of a known length", "as too large", KNOWN(4 << 20), 1000],
+  ["of a known length", "while it is read", KNOWN(4 << 20), 64 << 20],
+  ["in large chunks", "at once", ["transfer-encoding: chunked", `${chunks(64, 65_536)}0\r\n\r\n`], 0],
+  ["in large chunks", "as too large", ["transfer-encoding: chunked", `${chunks(64, 65_536)}0\r\n\r\n`], 1000],
+  ["in small chunks", "at once", ["transfer-encoding: chunked", chunks(160_000, 20)], 0],
 ] as const)
-  t.test(`little of bodies refused ${when} is read in a turn of the event loop: others need not wait`, async (t) => {
-    const { most } = await turns(t, 8, 4 << 20, maxBytes);
-    t.ok(most <= 768 * 1024, `${most} bytes at most`);
-  });
+  t.test(
+    `little of a body ${what}, refused ${when}, is read in a turn of the event loop: others need not wait`,
+    async (t) => {
+      const { most } = await turns(t, 8, body, maxBytes);
+      t.ok(most <= 768 * 1024, `${most} bytes at most`);
+    },
+  );
 
 t.test("of very many refused bodies an eighth is read in a turn, which may be long: none takes minutes", async (t) => {
-  const { count } = await turns(t, 128, 2 << 20, 0);
+  const { count } = await turns(t, 128, KNOWN(2 << 20), 0);
   t.ok(count < 700, `${count} turns`);
 });
 
