@@ -26,7 +26,11 @@ export function linger(request: IncomingMessage, response: ServerResponse, body:
 export function discardRest(request: IncomingMessage): void {
   // Node drops what nobody has begun to read, but uncounted.
   (request as { _dumped?: boolean })._dumped = false;
-  new LingeringClose(request);
+  // Node has let go of the request, too: it would outlive its connection.
+  const { socket } = request;
+  const onSocketClose = () => request.destroy();
+  socket.once("close", onSocketClose);
+  new LingeringClose(request, () => socket.off("close", onSocketClose));
 }
 
 /**

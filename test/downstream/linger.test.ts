@@ -1,11 +1,11 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { BufferMemory } from "../../src/core/buffer-memory.ts";
 import { readBody } from "../../src/downstream/body.ts";
-import { linger } from "../../src/downstream/linger.ts";
+import { discardRest, linger } from "../../src/downstream/linger.ts";
 import { ServerRequest } from "../../src/downstream/server-request.ts";
 import { JSON_BODY, requestText } from "../support/connection.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
@@ -121,6 +121,21 @@ t.test("the rest of a request that a plugin has answered is not read whatever it
   const request = `${HEAD}transfer-encoding: chunked\r\n\r\n${chunks(200_000, 20)}`;
   const got = await answered(t, port, request, 200);
   await until(() => got.ended, "the end of what comes");
+});
+
+t.test("the rest of a request is not waited for once its client has left", async (t) => {
+  const server = createServer({ IncomingMessage: ServerRequest });
+  const port = await listen(t, server);
+  const client = connect(port, "127.0.0.1");
+  client.write(`${HEAD}content-length: 100\r\n\r\n`);
+  const [request, response] = (await once(server, "request")) as [IncomingMessage, ServerResponse];
+  const { socket } = request;
+  response.end("no");
+  await once(response, "close");
+  discardRest(request);
+  client.destroy();
+  await new Promise((closed) => socket.once("close", closed));
+  t.ok(request.destroyed);
 });
 
 /** Sends bodies to a server that refuses them, and counts turns of the event loop until all are read, and the most bytes of one. */
