@@ -50,7 +50,7 @@ export function* encodeRequest(asked: Conversation, context: EncodeContext): Ste
   refuseUnsupported(asked, context);
   const conversation = withoutUnknownSearch(asked, context);
   const marks = new CacheMarks(conversation, context);
-  const tools = toolsOf(conversation, context, marks);
+  const tools = yield* toolsOf(conversation, context, marks);
   const { system, messages } = yield* messagesOf(conversation, context, marks);
   // To this vendor 0 means no response, only filling its cache.
   if ((conversation.maxTokens ?? 1) < 1 && conversation.protocol !== ANTHROPIC_MESSAGES)
@@ -474,16 +474,29 @@ function fileSource({ at, mime }: Media, base64: string, context: EncodeContext)
   return context.refuse(at, `This model takes files as PDF and text, not as ${mime ?? "an unknown type"}`);
 }
 
+/** Characters of tools' schemas that are encoded in one step. */
+const STEP_LENGTH = 64 * 1024;
+
 /** Encodes `tools`; undefined when there are none. */
-function toolsOf(conversation: Conversation, context: EncodeContext, marks: CacheMarks): JsonObject[] | undefined {
+function* toolsOf(
+  conversation: Conversation,
+  context: EncodeContext,
+  marks: CacheMarks,
+): Steps<JsonObject[] | undefined> {
   const { schema, kind } = conversation.format ?? {};
   const enforced = new EnforcedSchemas(kind === "schema" ? schema : undefined);
-  const tools = allowedTools(conversation, context).flatMap((tool): JsonObject[] => {
+  const tools: JsonObject[] = [];
+  let length = 0;
+  for (const tool of allowedTools(conversation, context)) {
     const json = toolOf(tool, context, enforced);
-    if (!json) return [];
+    if (!json) continue;
     marks.mark(json, tool);
-    return [json];
-  });
+    tools.push(json);
+    length += tool.kind === "function" ? (tool.parameters?.text.length ?? 0) : 0;
+    if (length < STEP_LENGTH) continue;
+    length = 0;
+    yield;
+  }
   return tools.length > 0 ? tools : undefined;
 }
 
@@ -531,10 +544,13 @@ function functionTool(
 
 /** Returns why the vendor cannot enforce a tool's schema; undefined: it can. @param isWhole whether no part of it was moved */
 function whyNotStrict(schema: RawJson, isWhole: boolean, enforced: EnforcedSchemas): string | undefined {
+  if (!enforced.hasRoom(schema)) return ENFORCES_NO_MORE;
   const why = whyUnenforceable(schema.value) ?? (isWhole ? undefined : "has alternatives at its root");
   if (why !== undefined) return `cannot enforce a schema that ${why}`;
-  return enforced.add(schema) ? undefined : "enforces no more schemas in one request";
+  return enforced.add(schema) ? undefined : ENFORCES_NO_MORE;
 }
+
+const ENFORCES_NO_MORE = "enforces no more schemas in one request";
 
 const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
 

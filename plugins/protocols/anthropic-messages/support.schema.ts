@@ -55,18 +55,36 @@ const SCHEMAS_BY_NAME: ReadonlySet<string> = new Set(["properties", "$defs", "de
 /** Schemas of tools that the vendor enforces in one request, and their members that may be missing or have several types. [D] */
 const MAX_ENFORCED = { tools: 20, optional: 24, unions: 16 };
 
+/**
+ * Characters of the schemas in one request from which on they are not looked at, which would hold up others: the vendor does not
+ * compile a tenth of it ("The compiled grammar is too large"). [D: its SDK's issue 1185]
+ */
+const MAX_SEARCHED = 256 * 1024;
+
+/** Reports whether the schema of an answer is too long to be enforced. */
+export const isTooLong = ({ text }: RawJson): boolean => text.length > MAX_SEARCHED;
+
 /** The schemas that are enforced in one request. The vendor refuses it where it has more than are compiled. */
 export class EnforcedSchemas {
-  private readonly counts: typeof MAX_ENFORCED;
+  private counts: typeof MAX_ENFORCED | undefined;
+  private searched: number;
 
   /** @param format of the answer, which is always enforced */
-  constructor(format: RawJson | undefined) {
-    this.counts = { tools: 0, ...countMembers(format?.value) };
+  constructor(private readonly format: RawJson | undefined) {
+    this.searched = format?.text.length ?? 0;
+  }
+
+  /** Reports whether the schema of one more tool may be looked at, and added. */
+  hasRoom({ text }: RawJson): boolean {
+    if (this.counts?.tools === MAX_ENFORCED.tools || this.searched + text.length > MAX_SEARCHED) return false;
+    this.searched += text.length;
+    return true;
   }
 
   /** Adds the schema of a tool. Returns false, and adds nothing, where it would be too much. */
   add(schema: RawJson): boolean {
     const { optional, unions } = countMembers(schema.value);
+    this.counts ??= { tools: 0, ...countMembers(this.format?.value) };
     const { counts } = this;
     const sums = { tools: counts.tools + 1, optional: counts.optional + optional, unions: counts.unions + unions };
     if (sums.tools > MAX_ENFORCED.tools || sums.optional > MAX_ENFORCED.optional || sums.unions > MAX_ENFORCED.unions)

@@ -13,7 +13,7 @@ import {
   type SupportTable,
   settingFields,
 } from "model-gateway/protocol";
-import { enforceableSchema, whyUnenforceable } from "./support.schema.ts";
+import { enforceableSchema, isTooLong, whyUnenforceable } from "./support.schema.ts";
 
 /** How each feature is handled in a Messages request. */
 export const support: SupportTable = {
@@ -143,6 +143,12 @@ function writeFormat({ kind, schema, description }: Format, conversation: Conver
   if (kind !== "schema" || !schema) return undefined;
   const path = pathOfUse(conversation, "json_schema");
   if (description !== undefined) context.change(path, "without the description of the schema");
+  if (isTooLong(schema))
+    context.refuse(
+      path,
+      "the provider cannot enforce a schema of this length",
+      "Shorten it, or choose a model of another vendor.",
+    );
   const enforceable = enforceableSchema(schema, path, context);
   const why = whyUnenforceable(enforceable.value);
   if (why !== undefined)

@@ -597,6 +597,39 @@ t.test("tools beyond what the vendor enforces in one request are sent without st
   t.same(strictOf(8, union, { format: { kind: "schema", schema } }), [7, "tools.7:"], "the answer's schema counts");
 });
 
+t.test("schemas that are much longer than what the vendor enforces are not searched", async (t) => {
+  const longSchema = () => {
+    const parameters = new RawJson(`{"type":"object","description":"${"x".repeat(150_000)}","properties":{}}`);
+    let reads = 0;
+    const value = parameters.value as JsonObject;
+    const read = () => {
+      reads++;
+      return {};
+    };
+    Object.defineProperty(value, "$defs", { enumerable: true, get: read });
+    return { parameters, reads: () => reads };
+  };
+  const [first, second, third] = [longSchema(), longSchema(), longSchema()];
+  const tools = [first, second].map(({ parameters }, i): Tool => {
+    return { ...f, name: `f${i}`, at: `tools.${i}`, parameters, strict: true };
+  });
+  const { body, changed } = write(plain({ tools }));
+  t.same(
+    (body["tools"] as { strict?: true }[]).map(({ strict }) => strict),
+    [true, undefined],
+  );
+  t.match(changed, [/tools.0: only the named/, /tools.1: the provider enforces no more schemas in one request/]);
+  t.ok(first.reads() > 0);
+  t.equal(second.reads(), 0);
+  const format = { kind: "schema", schema: third.parameters } as const;
+  write(plain({ format }));
+  t.equal(third.reads(), 0, "nothing is counted without tools");
+  const schema = new RawJson(`{"description":"${"x".repeat(300_000)}"}`);
+  t.throws(() => write(plain({ format: { kind: "schema", schema } })), {
+    message: /cannot enforce a schema of this length/,
+  });
+});
+
 t.test("a schema for the answer is sent unchanged", async (t) => {
   const schema = new RawJson('{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}');
   const { text: sent } = write(plain({ format: { kind: "schema", schema, name: "n" } }));
