@@ -7,6 +7,7 @@ import type { Form } from "../core/form.ts";
 import { MAX_MODEL } from "../core/model-name.ts";
 import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
 import { joinPieces } from "../wire/pieces.ts";
+import { splice } from "../wire/splice.ts";
 import { type BodyLimits, bodyTooLarge, type OpenBufferAccount } from "./body.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { Spool } from "./spool.ts";
@@ -27,6 +28,8 @@ interface FormReaderOptions {
   readonly otherFields?: readonly string[] | undefined;
   /** Reports whether a field may not occur in the form. */
   readonly isForbidden?: (name: string) => boolean;
+  /** The path names the model: a form without the field gets an empty one, at its end. */
+  readonly addsModel?: boolean;
   /** As of `Exchange`; the gateway can break off a request whose client goes on sending. */
   readonly onAbort: (listener: () => void) => () => void;
 }
@@ -53,7 +56,10 @@ export async function readForm(
   const declared = request.headers["content-length"];
   const scanner = new FormScanner(boundary, "model", MAX_MODEL, options.otherFields, options.isForbidden);
   const pieces = new BodyPieces(request, limits);
-  const reader = new FormReader(pieces, scanner, limits.maxBytes, declared, options);
+  const addedField = options.addsModel
+    ? `\r\n--${boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\n`
+    : undefined;
+  const reader = new FormReader(pieces, scanner, limits.maxBytes, declared, options, addedField);
   const unsubscribe = options.onAbort(() => pieces.abort(new GatewayError("client_gone")));
   try {
     return { body: await reader.readToModel(), form: reader };
@@ -77,15 +83,19 @@ class FormReader implements Form {
   /** The declared length of the whole form. */
   private readonly declared: number | undefined;
   private bodyEnd = 0;
+  /** The end of the last part, known once the form has ended. */
+  private lastPartEnd = 0;
   private account: BufferAccount | undefined;
   private spoolAccount: BufferAccount | undefined;
 
+  /** @param addedField the head of the field that is added where the form has none */
   constructor(
     private readonly pieces: BodyPieces,
     private readonly scanner: FormScanner,
     private readonly maxBytes: number,
     declared: string | undefined,
     private readonly options: Pick<FormReaderOptions, "openAccount" | "openSpoolAccount">,
+    private readonly addedField: string | undefined,
   ) {
     this.declared = declared === undefined ? undefined : Number(declared);
   }
@@ -98,7 +108,7 @@ class FormReader implements Form {
     const { scanner } = this;
     // The last chunk arrives slightly before node sets `complete`.
     const hasArrived = () => this.pieces.complete || this.to === this.declared;
-    while (!scanner.found || (hasArrived() && !this.ended && this.to - this.from < MEMORY_LIMIT)) {
+    while (!this.ended && (!scanner.found || (hasArrived() && this.to - this.from < MEMORY_LIMIT))) {
       await this.readNext();
       if (!scanner.found && this.to - this.from > MEMORY_LIMIT) await this.spill();
     }
@@ -107,7 +117,12 @@ class FormReader implements Form {
     const base = this.from;
     const bytes = this.takeChecked();
     this.bodyEnd = this.from;
-    return new Body(bytes, undefined, { start: scanner.found.start - base, end: scanner.found.end - base });
+    const { found } = scanner;
+    if (found) return new Body(bytes, undefined, { start: found.start - base, end: found.end - base });
+    const at = this.lastPartEnd - base;
+    const added = Buffer.from(this.addedField ?? "");
+    const field = { start: at + added.length, end: at + added.length };
+    return new Body(splice(bytes, [{ start: at, end: at, bytes: added }]), undefined, field);
   }
 
   get fields(): ReadonlyMap<string, string> {
@@ -157,7 +172,10 @@ class FormReader implements Form {
       if (piece) {
         this.buffered.push(piece);
         scanner.push(piece);
-      } else scanner.end();
+      } else {
+        this.lastPartEnd = scanner.checkedUntil;
+        scanner.end();
+      }
     } catch (error) {
       throw error instanceof FormError ? invalidFormError(error) : GatewayError.from(error);
     }
@@ -166,7 +184,7 @@ class FormReader implements Form {
       throw bodyTooLarge(this.maxBytes, "part in front of the field model of the ", MODEL_FIRST);
     if (piece) return;
     this.ended = true;
-    if (!scanner.found)
+    if (!scanner.found && (this.addedField === undefined || this.lastPartEnd === 0))
       throw new GatewayError("invalid_field", { message: 'The form has no field "model".', param: "model" });
   }
 

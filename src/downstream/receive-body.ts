@@ -37,11 +37,12 @@ export function openBodyAccount(
   return account;
 }
 
-/** Returns the function that reads the body. */
+/** Returns the function that reads the body. @param hasModel whether the path names the model */
 export function createReceiveBody(
   exchange: Exchange,
   reply: Pick<Reply, "request" | "sendContinue">,
   parts: Pick<Generation, "limits" | "objects" | "bodies" | "spools">,
+  hasModel: boolean,
 ): ReceiveBody {
   const { limits, objects } = parts;
   const { request } = reply;
@@ -62,7 +63,7 @@ export function createReceiveBody(
       const { caller, network } = exchange;
       return parts.spools.account(caller?.id ?? network, roomFor(largest, limits.spool, limits), onPreempted);
     };
-    const options = { openAccount, openSpoolAccount, otherFields, isForbidden, onAbort };
+    const options = { openAccount, openSpoolAccount, otherFields, isForbidden, addsModel: hasModel, onAbort };
     return readForm(request, limits, options).then(({ body, form }) => {
       exchange.form = form;
       return body;

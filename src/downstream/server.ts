@@ -314,7 +314,7 @@ export class Downstream {
     });
     if (response.destroyed) exchange.abort();
     const reply = new Reply(exchange, request, response, generation, expectsContinue);
-    const receive = createReceiveBody(exchange, reply, generation);
+    const receive = createReceiveBody(exchange, reply, generation, destination.deployment !== undefined);
     this.exchanges.add(
       { exchange, generation, reply },
       response,

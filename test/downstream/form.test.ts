@@ -104,6 +104,21 @@ t.test("a form without a model is refused with the field's name, and no provider
   t.equal(seen.length, 0);
 });
 
+t.test("a form on a path that names the model needs no field: one is added at its end", async (t) => {
+  const { running, seen } = await painting(t, "vendors-own");
+  const azure = `${running.url}/openai/deployments/painter/images/edits?api-version=1`;
+  const send = (body: string) => fetch(azure, { method: "POST", headers: asking(FORM), body });
+  const field = part('name="model"', "vendors-own");
+  for (const parts of [PROMPT, PROMPT + file(50), file(300_000), PROMPT + file(300_000) + PROMPT])
+    for (const end of [END, `${END}\r\n`, "--xx--"]) {
+      t.equal((await send(parts + end)).status, 200);
+      t.equal((await seen.at(-1)?.body)?.toString(), parts + field + end);
+    }
+  const sent = seen.length;
+  for (const body of ["--xx--\r\n", "", PROMPT]) t.equal((await send(body)).status, 400);
+  t.equal(seen.length, sent);
+});
+
 t.test("too many bytes before the model are refused with the fix", async (t) => {
   const { running, seen } = await painting(t, "painter", "body: { limit: 64KiB }\n");
   const refused = await post(running, file(200_000) + MODEL + END);

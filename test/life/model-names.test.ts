@@ -111,6 +111,9 @@ models: { any: { targets: [up:vendor] } }
     const edits = `${url}/openai/deployments/any/images/edits?api-version=2025-04-01-preview`;
     t.equal((await fetch(edits, { method: "POST", headers: { "api-key": KEY }, body: form })).status, 200);
     t.match(String(upstream.seen.at(-1)?.body), /name="prompt"\r\n\r\nA cat\r\n.*name="model"\r\n\r\nvendor\r\n/s);
+    form.delete("model");
+    t.equal((await fetch(edits, { method: "POST", headers: { "api-key": KEY }, body: form })).status, 200);
+    t.match(String(upstream.seen.at(-1)?.body), /name="prompt"\r\n\r\nA cat\r\n.*name="model"\r\n\r\nvendor\r\n--/s);
     t.match(await ask("a%22%7D", { messages }), { status: 404, text: /No model/ });
     t.match(await ask("a%07", { messages }), { status: 400, text: /control character/ });
     t.match(await ask("any", []), { status: 400 });
