@@ -43,7 +43,8 @@ export function createExchange(
     deployment,
   };
   const exchange = new Exchange(arrival);
-  if (notice) exchange.notices.push(notice);
+  // Where no key was sent it may be in the path, and look like any text: the ledger stores notices.
+  if (notice) exchange.notices.push(keys.length > 0 ? notice : notice.replace(/^\S+/, "The path is"));
   return exchange;
 }
 

@@ -29,6 +29,15 @@ t.test("a key in a part of the path that is not served is refused too, as notice
   }
 });
 
+t.test("a notice does not quote a path where no key was sent, as the key may be in the path", async (t) => {
+  const { url } = await startGateway(t, MODELS);
+  const headers = { "content-type": "application/json" };
+  const refused = await fetch(`${url}/${KEY}/v1/chat/completions`, { method: "POST", headers, body: BODY });
+  t.equal(refused.status, 401);
+  const notice = "The path is read as /v1/chat/completions; correct the base address";
+  t.equal(refused.headers.get("gateway-notice"), notice);
+});
+
 t.test("a key in a parameter for something else is refused, as providers get such parameters", async (t) => {
   const { url } = await startGateway(t, MODELS);
   for (const query of [`alt=${KEY}`, `x=Bearer%20${KEY}`, `${KEY}=1`]) {
