@@ -79,8 +79,8 @@ function checkTarget(target: string, most: number): void {
     throw new GatewayError("bad_target");
   if (path.includes("%") || path.includes(".")) {
     const segments = decodeBytes(path).split("/");
-    // Also with matrix parameters, which some servers remove first.
-    if (segments.some((segment) => /^\.\.?(?:;|$)/.test(segment))) throw new GatewayError("bad_target");
+    // Also with spaces and matrix parameters, which some servers remove first, or what would end the path where it is unescaped.
+    if (segments.some((segment) => /^ *\.\.? *(?:[;?#]|$)/.test(segment))) throw new GatewayError("bad_target");
   }
   if (containsKey(path)) throw new GatewayError("misplaced_key");
 }

@@ -67,6 +67,11 @@ t.test("request targets that could be ambiguous are refused, not normalised", as
     "/v1/audio/..;/x",
     "/v1/audio/%2e%2e%3bx=1/x",
     "/v1/audio/.;x",
+    "/v1/audio/..%20/chat",
+    "/v1/audio/%20..%20;x/chat",
+    "/v1/audio/..%3fx",
+    "/v1/audio/%2e.%23x",
+    "/v1/audio%2f.%2E%20",
     "/v1/files/%2e%2e%2fmodels",
     "/a\\..\\b",
     "/v1/%5cadmin",
@@ -79,6 +84,7 @@ t.test("request targets that could be ambiguous are refused, not normalised", as
     "/v1/a b",
   ];
   for (const target of targets) t.throws(() => guard(request(target)), { code: "bad_target", status: 400 }, target);
+  for (const target of ["/v1/a..b", "/v1/...", "/v1/a%20.%20b", "/v1/.well-known/%3f"]) guard(request(target));
   t.throws(() => guard(request(`/${"a".repeat(8192)}`)), { code: "target_too_long" });
 });
 
