@@ -10,6 +10,7 @@ import { OrphanWatch } from "./store/orphan-watch.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { earlierCounts, ledgerFlusher, placedSpendSince, spendSince } from "./store/spend.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
+import { warnOnce } from "./workers/shared-warnings.ts";
 
 /**
  * Returns the limiter of this process, for `store: limits` of gateway.yaml.
@@ -34,7 +35,10 @@ export async function openLimiter(
     findCharges: findCharges(ledger),
     flushLedger: ledgerFlusher(ledger),
   };
-  return openRedisLimiter(url, { ...known, calendar, warn, info, ...most });
+  const limiter = await openRedisLimiter(url, { ...known, calendar, warn, info, ...most });
+  const tell = peers ? warnOnce(peers) : warn;
+  void limiter.evictionWarning().then((warning) => warning !== undefined && tell(warning));
+  return limiter;
 }
 
 /** Returns a limiter of this process alone, which also counts what former processes still run. */

@@ -31,6 +31,7 @@ import { earlierCounts, spendSince } from "../store/spend.ts";
 import { registerMergedKnownStore } from "./known-store.ts";
 import { LOST_ROWS_EXIT, type QuestionMessage, type ToPrimary } from "./messages.ts";
 import { FLUSH_LEDGER, registerLimits } from "./shared-limiter.ts";
+import { registerWarnings } from "./shared-warnings.ts";
 import { registerWrongKeys } from "./shared-wrong-keys.ts";
 import { WaitingConnections } from "./waiting-connections.ts";
 import { WorkerProcess } from "./worker-process.ts";
@@ -129,6 +130,7 @@ export class Primary {
     });
     registerLimits(this.answers, this.limiter);
     registerWrongKeys(this.answers);
+    registerWarnings(this.answers, warn);
     registerMergedKnownStore(this.answers, (question, payload) => this.askAll(question, payload));
     this.listener = new Listener(listenAddress, (socket) => this.passConnection(socket), true);
     this.checkTimer = setInterval(() => this.checkWorkers(), CHECK_INTERVAL);

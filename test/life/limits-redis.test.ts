@@ -53,13 +53,15 @@ t.test("a gateway whose Redis is unreachable, or refuses it, does not start and 
 
 t.test("a gateway whose Redis removes keys when its memory is full says so as it starts", async (t) => {
   const full = ["--maxmemory", "64mb", "--maxmemory-policy"];
-  for (const [policy, warnings] of [
-    ["allkeys-lru", 1],
-    ["noeviction", 0],
+  for (const [policy, workers, warnings] of [
+    ["allkeys-lru", 1, 1],
+    ["allkeys-lru", 2, 1],
+    ["noeviction", 1, 0],
   ] as const) {
     const redis = await startRedis(t, [...full, policy]);
     if (!redis) return;
-    const gateway = await startProcess(t, `store: { ledger: "sqlite:./gateway.db", limits: "${redis.url}" }\n${DEMO}`);
+    const store = `store: { ledger: "sqlite:./gateway.db", limits: "${redis.url}" }\n`;
+    const gateway = await startProcess(t, `${store}workers: ${workers}\n${DEMO}`);
     t.equal(await gateway.end(), 0);
     const told = gateway.lines().filter(({ msg }) => /set maxmemory-policy noeviction/.test(String(msg)));
     t.equal(told.length, warnings, policy);

@@ -774,6 +774,11 @@ export class RedisLimiter extends Limiter {
     this.beginning = undefined;
   }
 
+  /** As that of the server. */
+  evictionWarning(): Promise<string | undefined> {
+    return this.parts.server.evictionWarning();
+  }
+
   /** Sends what runs and what was spent in this turn of the event loop, before any other command: commands keep their order. */
   private async sendAll(): Promise<void> {
     await Promise.all([this.adopt([...this.reservations.values()]), this.pay()]);
@@ -787,9 +792,7 @@ export class RedisLimiter extends Limiter {
 export async function openRedisLimiter(url: string, parts: Omit<RedisLimiterParts, "server">): Promise<RedisLimiter> {
   const server = await RedisServer.create(url);
   try {
-    const limiter = await RedisLimiter.open({ ...parts, server });
-    void server.evictionWarning().then((warning) => warning !== undefined && parts.warn(warning));
-    return limiter;
+    return await RedisLimiter.open({ ...parts, server });
   } catch (cause) {
     throw unusableRedis(server, cause);
   }
