@@ -36,8 +36,8 @@ export async function openLimiter(
     flushLedger: ledgerFlusher(ledger),
   };
   const limiter = await openRedisLimiter(url, { ...known, calendar, warn, info, ...most });
-  const tell = peers ? warnOnce(peers) : warn;
-  void limiter.evictionWarning().then((warning) => warning !== undefined && tell(warning));
+  const report = peers ? warnOnce(peers) : warn;
+  void limiter.evictionWarning().then((warning) => warning !== undefined && report(warning));
   return limiter;
 }
 
