@@ -63,6 +63,15 @@ const code = (act: () => unknown): string => {
   }
 };
 
+t.test("a value may contain no control character except a tab", (t) => {
+  for (let byte = 0; byte < 256; byte++) {
+    const value = `a${String.fromCharCode(byte)}b`;
+    const isForbidden = byte !== 9 && (byte < 32 || byte === 127);
+    t.equal(code(() => headers(`x: ${value}`)) === "none", !isForbidden, String(byte));
+  }
+  t.end();
+});
+
 t.test("a head has a thousand fields at most", (t) => {
   const fields = Array.from({ length: 1000 }, (_, i) => `x-${i}: 1`);
   t.equal(headers(...fields).length, 2000);
