@@ -11,7 +11,7 @@ import type { Redactor } from "../core/redactor.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
 import { translationOf } from "../translation/codec.ts";
 import { Frame } from "../wire/frame.ts";
-import { addMissing, HeaderList, isEventStream, withLength } from "../wire/headers.ts";
+import { addMissing, type HeaderList, isEventStream, withLength } from "../wire/headers.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
 import {
@@ -143,11 +143,10 @@ export class Upstreams {
     chain: Chain,
   ): void | Promise<void> {
     if (!chain.hasFailedPhase) return upstream.destroy();
-    const received = new HeaderList(upstream.headers);
+    const { status, headers: received } = upstream;
     const headers = this.redactor.headers(received.filter(this.responseAllowList(attempt.protocol).allows));
-    const operation = attempt.operation ?? exchange.operation;
-    const framing = framingOf(upstream.status, received.get("content-type"), operation);
-    const answer = new DiscardedAnswer(upstream, { status: upstream.status, headers, framing }, this.redactor);
+    const framing = framingOf(status, received.get("content-type"), attempt.operation ?? exchange.operation);
+    const answer = new DiscardedAnswer(upstream, { status, headers, framing }, this.redactor);
     const notified = chain.failed(exchange, attempt, answer);
     return notified instanceof Promise ? notified.then(() => answer.closeUnread()) : answer.closeUnread();
   }
@@ -262,9 +261,9 @@ export class Upstreams {
     exchange: Exchange,
     attempt: Attempt,
   ): Promise<AttemptResult> {
+    const { headers } = upstream;
     let { status } = upstream;
     let error: GatewayError | undefined;
-    const headers = new HeaderList(upstream.headers);
     const requestId = requestIdOf(headers);
     if (requestId !== undefined) attempt.requestId = this.redactor.text(requestId);
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
@@ -400,10 +399,9 @@ export class Upstreams {
     attempt: Attempt,
     exhausted: boolean,
   ): UpstreamAnswer | Promise<UpstreamAnswer> {
-    const { status } = upstream;
+    const { status, headers: received } = upstream;
     const { redactor } = this;
     const { protocol } = attempt;
-    const received = new HeaderList(upstream.headers);
     const headers = redactor.headers(received.filter(this.responseAllowList(protocol).allows));
     preventRendering(headers);
     setShouldRetry(status, headers);

@@ -1,7 +1,7 @@
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { GatewayError } from "../core/errors.ts";
 import { isDecompressionBomb, MAX_RATIO } from "../wire/decompression-bomb.ts";
-import { withoutHeaders } from "../wire/headers.ts";
+import type { HeaderList } from "../wire/headers.ts";
 import type { BodyInspector, BodyReceiver, UpstreamResponse } from "./response.ts";
 import { UpstreamFault } from "./transport-error.ts";
 
@@ -45,7 +45,7 @@ export const createResponseDecoder = (coding: string): Decoder => (DECODERS[codi
 /** A response that is encoded although identity was requested; decoded while it is read. */
 export class DecodedResponse implements UpstreamResponse {
   readonly status: number;
-  readonly headers: string[];
+  readonly headers: HeaderList;
   private decoder: Decoder | undefined;
   private truncation: GatewayError | undefined;
 
@@ -56,7 +56,7 @@ export class DecodedResponse implements UpstreamResponse {
     private readonly host: string,
   ) {
     this.status = encoded.status;
-    this.headers = withoutHeaders(encoded.headers, CODING_HEADERS);
+    this.headers = encoded.headers.filter((name) => !CODING_HEADERS.has(name));
   }
 
   read(receiver: BodyReceiver): void {

@@ -66,7 +66,7 @@ const deliveries = new Batch<UpstreamRequest>((request) => request.deliver());
  */
 export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   status = 0;
-  headers: string[] = [];
+  headers = new HeaderList();
 
   readonly method: string;
   readonly path: string;
@@ -181,10 +181,10 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (status === 304 && this.method !== "GET" && this.method !== "HEAD")
       throw new GatewayError("upstream_invalid", { cause: this.fault("STATUS_304") });
     this.status = status;
-    this.headers = headers;
+    this.headers = new HeaderList(headers);
     this.progress = "answering";
     this.startTimeout("idle");
-    if (endsWithConnection && status === 200 && coding === undefined && isJson(headers))
+    if (endsWithConnection && status === 200 && coding === undefined && isJson(this.headers))
       this.scanner = new Scanner(ANSWER_OPTIONS);
     this.undelivered = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
     this.scheduleDelivery();
@@ -354,8 +354,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 }
 
-const isJson = (headers: string[]): boolean =>
-  /^application\/json\b/i.test(new HeaderList(headers).get("content-type") ?? "");
+const isJson = (headers: HeaderList): boolean => /^application\/json\b/i.test(headers.get("content-type") ?? "");
 
 /** Reports whether JSON has begun and not ended. */
 function isIncomplete(scanner: Scanner): boolean {

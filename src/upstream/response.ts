@@ -1,4 +1,5 @@
 import type { GatewayError } from "../core/errors.ts";
+import type { HeaderList } from "../wire/headers.ts";
 
 /** Receives the body of a response. */
 export interface BodyReceiver {
@@ -20,8 +21,8 @@ export type BodyInspector = (pieces: readonly Buffer[], ended: boolean, isComple
 /** A response whose head has arrived. The caller must either read or destroy it. */
 export interface UpstreamResponse {
   readonly status: number;
-  /** Raw, flat, latin1; without hop-by-hop fields. */
-  readonly headers: string[];
+  /** Raw, latin1; without hop-by-hop fields. Not to be changed. */
+  readonly headers: HeaderList;
   /**
    * Starts to deliver the body; what has arrived already is delivered first, synchronously. Exactly one of `end` and `fail`
    * follows, once, unless `destroy()` is called before: then neither does.

@@ -14,7 +14,7 @@ function upstream() {
   let receiver: BodyReceiver | undefined;
   const made = {
     status: 200,
-    headers: [],
+    headers: new HeaderList(),
     read(given: BodyReceiver) {
       receiver = given;
     },

@@ -4,6 +4,7 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { ErrorBody, MAX_ERROR_BYTES } from "../../src/upstream/error-body.ts";
 import type { BodyReceiver, UpstreamResponse } from "../../src/upstream/response.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 
 const SECRET = "a-credential-0123456789";
 const redactor = new Redactor([SECRET]);
@@ -11,7 +12,7 @@ const redactor = new Redactor([SECRET]);
 /** A response whose pieces are handed over at once, and then its end. */
 const response = (pieces: readonly string[], error?: GatewayError): UpstreamResponse & { ended: boolean } => ({
   status: 418,
-  headers: [],
+  headers: new HeaderList(),
   ended: false,
   read(receiver) {
     for (const piece of pieces) if (!receiver.chunk(Buffer.from(piece))) return;
