@@ -35,7 +35,7 @@ const names = new Map<string, HeaderName>();
 const hops = new Set(HOP_BY_HOP);
 
 /** The most recent names, each in its slot. */
-const CACHE_SLOTS = 1024;
+const CACHE_SLOTS = 4096;
 const recentNames: HeaderName[] = new Array(CACHE_SLOTS).fill({
   spelling: "",
   key: "",
