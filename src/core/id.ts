@@ -15,7 +15,8 @@ export function newId(time: number): string {
     used = 0;
   }
   if (time !== stampTime) {
-    const hex = time.toString(16).padStart(12, "0");
+    // V8 formats integers of 31 bits much faster than longer ones.
+    const hex = hexOf(Math.floor(time / 2 ** 24)) + hexOf(time % 2 ** 24);
     stamp = `${hex.slice(0, 8)}-${hex.slice(8)}-7`;
     stampTime = time;
   }
@@ -24,6 +25,8 @@ export function newId(time: number): string {
   const variant = VARIANTS[Number.parseInt(random.charAt(at), 16) & 3];
   return `${stamp}${random.slice(at + 1, at + 4)}-${variant}${random.slice(at + 4, at + 7)}-${random.slice(at + 7, at + 19)}`;
 }
+
+const hexOf = (bits24: number): string => bits24.toString(16).padStart(6, "0");
 
 /** Digits whose first two bits are 10. */
 const VARIANTS = ["8", "9", "a", "b"];
