@@ -12,6 +12,7 @@ import type { Config } from "../config/types.ts";
 import { formatAddress } from "../config/units.ts";
 import { ConsolePages } from "../console/console-pages.ts";
 import { PageFiles } from "../console/page-files.ts";
+import { readClockDirectly } from "../core/clock.ts";
 import { JsonLog, type Log } from "../core/log.ts";
 import { Redactor } from "../core/redactor.ts";
 import { GATEWAY_VERSION } from "../core/version.ts";
@@ -50,6 +51,7 @@ export async function runGateway(
   const off = { type: "boolean", default: false } as const;
   const { values: options } = parseVerbArguments(args, { watch: off, json: off });
   shareLessMemory();
+  readClockDirectly();
   // A closed output pipe is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   ignoreDebugSignal();

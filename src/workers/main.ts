@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { readClockDirectly } from "../core/clock.ts";
 import { JsonLog } from "../core/log.ts";
 import type { QuestionHandlers } from "../core/peers.ts";
 import { withTimeout } from "../core/timeout.ts";
@@ -160,6 +161,7 @@ function receiveStart(): Promise<WorkerStart> {
 }
 
 shareLessMemory();
+readClockDirectly();
 
 try {
   const { text, generation, started } = await receiveStart();
