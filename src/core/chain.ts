@@ -234,7 +234,7 @@ function endStep(
   headersBefore: number,
   attempt: Attempt | undefined,
 ): boolean {
-  const { name, index, deadline, origin } = step;
+  const { name, index, deadline, origin, isBuiltIn } = step;
   checkReplyHeaders(exchange, headersBefore, step);
   checkNotices(exchange, step);
   if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), origin);
@@ -242,7 +242,7 @@ function endStep(
   exchange.answer ??= undefined;
   if (attempt) {
     checkNoAnswer(exchange, undefined, step);
-    checkAddress(attempt, step);
+    if (!isBuiltIn) checkAddress(attempt, step);
   }
   if (exchange.answer === undefined) return false;
   exchange.answerer = { name, index, deadline, origin: `${name}.answer` };
