@@ -39,7 +39,7 @@ export function journalAt(
 function rowsIn(folder: string): JournalAt {
   const [ended, begun] = [new Set<unknown>(), new Set<unknown>()];
   for (const file of listJournals(folder).flatMap(filesToRead))
-    for (const { text } of [...readLines(file, 0, Number.POSITIVE_INFINITY)].flat()) {
+    for (const { text } of [...readLines(file, 0, Number.POSITIVE_INFINITY)].flatMap(({ lines }) => lines)) {
       const line = parseJournalLine(text);
       if (line && line[0] !== "made") (line[0] === "begun" ? begun : ended).add(lineToRow(line).values[0]);
     }

@@ -17,8 +17,8 @@ import {
   removeFiles,
   touchJournal,
 } from "./files.ts";
-import { BEGUN_PREFIX, lineToRow } from "./journal.ts";
-import { parseJournalLine, readLines } from "./lines.ts";
+import { lineToRow } from "./journal.ts";
+import { JournalLineParser, readLines } from "./lines.ts";
 
 /** Milliseconds until the first retry while the ledger cannot be written; they double up to `MAX_RETRY_DELAY`. */
 const RETRY_DELAY = 250;
@@ -48,6 +48,7 @@ export class JournalFeeder {
   /** The next read, after the current one; all requests for it meanwhile share it. */
   private nextRead: { position: JournalPosition; read: Promise<void> } | undefined;
   private readonly ending = new AbortController();
+  private readonly parser = new JournalLineParser();
   /** The time of day minus `performance.now()`, and until when files' times are not trusted, as that has grown. */
   private clockAhead = Date.now() - performance.now();
   private distrustedUntil = 0;
@@ -215,22 +216,21 @@ export class JournalFeeder {
   ): Promise<number> {
     const number = journalFileNumber(file);
     let position = from;
-    for (const lines of readLines(file, from, to)) {
+    // Half of all lines have begun an exchange; they are not needed while their process runs.
+    for (const { lines, to: end } of readLines(file, from, to, !open)) {
       if (this.stopped) break;
-      for (const { text, ...line } of lines) {
+      for (const line of lines) {
         const place = { journal, from: journalPosition(number, line.from), to: journalPosition(number, line.to) };
-        this.line(text, place, open);
+        this.line(line.text, place, open);
       }
       if (!(await this.flushWithRetry())) break;
-      position = lines.at(-1)?.to ?? position;
+      position = end;
     }
     return position;
   }
 
   private line(text: string, place: JournalPlace, open: Map<unknown, UsageRow> | undefined): void {
-    // Half of all lines; not needed while their process runs.
-    if (!open && text.startsWith(BEGUN_PREFIX)) return;
-    const line = parseJournalLine(text);
+    const line = this.parser.parse(text);
     if (!line) return;
     if (line[0] === "made") {
       this.store.appendObject(line[1]);
@@ -241,7 +241,8 @@ export class JournalFeeder {
     if (line[0] === "begun") open?.set(id, row);
     else {
       open?.delete(id);
-      this.store.appendRow({ ...row, place });
+      row.place = place;
+      this.store.appendRow(row);
     }
   }
 

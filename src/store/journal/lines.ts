@@ -4,10 +4,10 @@ import { LF } from "../../wire/grammar.ts";
 import { asObject, parseJson } from "../../wire/values.ts";
 import { journalPosition, placeOpenRows } from "../journal-place.ts";
 import type { LedgerSpan } from "../ledger.ts";
-import { rowTime, type UsageRow } from "../ledger-row.ts";
+import { type Cell, rowTime, type UsageRow } from "../ledger-row.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import { filesToRead, journalFileNumber, listJournals, wasTouched } from "./files.ts";
-import { type JournalLine, lineToRow } from "./journal.ts";
+import { BEGUN_PREFIX, type JournalLine, lineToRow, type RowLine } from "./journal.ts";
 
 /** Bytes per read: some hundred rows. */
 const READ_BYTES = 256 * 1024;
@@ -21,12 +21,18 @@ interface LineText {
   readonly to: number;
 }
 
+/** Consecutive lines, and the bytes of their file before whatever follows them. */
+interface LineTexts {
+  readonly lines: readonly LineText[];
+  readonly to: number;
+}
+
 /**
- * Yields the complete lines of a file, some hundred at a time, at least one; an incomplete last line is skipped. A missing file
- * has no lines.
+ * Yields the complete lines of a file, some hundred at a time; an incomplete last line is skipped. A missing file has no lines.
+ * @param skipsBegun leaves out the lines of exchanges that have begun
  * @throws the system's error for an existing file that cannot be read
  */
-export function* readLines(file: string, from: number, to: number): Generator<LineText[]> {
+export function* readLines(file: string, from: number, to: number, skipsBegun = false): Generator<LineTexts> {
   let fd: number;
   try {
     fd = openSync(file, "r");
@@ -46,8 +52,9 @@ export function* readLines(file: string, from: number, to: number): Generator<Li
       // The line is longer than the buffer.
       room = whole === 0 ? room * 2 : READ_BYTES;
       if (whole === 0) continue;
-      yield [...splitLines(bytes.subarray(0, whole), position)];
+      const lines = splitLines(bytes.subarray(0, whole), position, skipsBegun);
       position += whole;
+      yield { lines, to: position };
     }
   } finally {
     closeSync(fd);
@@ -55,18 +62,75 @@ export function* readLines(file: string, from: number, to: number): Generator<Li
 }
 
 /** @param position of the first byte in the file */
-function* splitLines(bytes: Buffer, position: number): Generator<LineText> {
+function splitLines(bytes: Buffer, position: number, skipsBegun: boolean): LineText[] {
+  const lines: LineText[] = [];
   for (let at = 0; at < bytes.length; ) {
     const end = bytes.indexOf(LF, at);
-    yield { text: bytes.toString("utf8", at, end), from: position + at, to: position + end + 1 };
+    if (!skipsBegun || !isBegun(bytes, at))
+      lines.push({ text: bytes.toString("utf8", at, end), from: position + at, to: position + end + 1 });
     at = end + 1;
   }
+  return lines;
+}
+
+const BEGUN = Buffer.from(BEGUN_PREFIX);
+
+function isBegun(bytes: Buffer, at: number): boolean {
+  for (let i = 0; i < BEGUN.length; i++) if (bytes[at + i] !== BEGUN[i]) return false;
+  return true;
 }
 
 /** Parses a line of a journal; undefined if it is invalid. */
 export function parseJournalLine(text: string): JournalLine | undefined {
   const line = parseJson(text);
   return isLine(line) ? line : undefined;
+}
+
+/** Maximum remembered kinds, and attributions. */
+const MAX_SHARED = 10_000;
+/** What the line of an ended exchange begins and ends with. */
+const ENDED = `["ended",[`;
+const END = "]]";
+
+/** Parses many lines: kinds and attributions, which rows share, are parsed once, and then found by their JSON. */
+export class JournalLineParser {
+  private readonly kinds = new Map<string, UsageRow["kind"]>();
+  private readonly attributions = new Map<string, UsageRow["attribution"]>();
+
+  /** Parses a line of a journal; undefined if it is invalid. */
+  parse(text: string): JournalLine | undefined {
+    const found = this.parseValues(text);
+    if (found) return found;
+    const line = parseJournalLine(text);
+    if (!line || line[0] === "made") return line;
+    const [kind, , attribution] = line[1];
+    remember(this.kinds, kind);
+    if (attribution) remember(this.attributions, attribution);
+    return line;
+  }
+
+  /**
+   * Parses what lies between a known kind and a known attribution, if there is one: if that is JSON, so is the line. Undefined if
+   * it is not, or if they are not known.
+   */
+  private parseValues(text: string): RowLine | undefined {
+    if (!text.startsWith(ENDED) || !text.endsWith(END)) return undefined;
+    const kindEnd = text.indexOf(`],["`) + 1;
+    const kind = this.kinds.get(text.slice(ENDED.length, kindEnd));
+    if (!kind) return undefined;
+    const attributionAt = text.lastIndexOf("],[") + 2;
+    const hasAttribution = attributionAt > kindEnd + 1;
+    const attribution = hasAttribution ? this.attributions.get(text.slice(attributionAt, -END.length)) : undefined;
+    if (hasAttribution && !attribution) return undefined;
+    const values = parseJson(text.slice(kindEnd + 1, hasAttribution ? attributionAt - 1 : -END.length));
+    if (!Array.isArray(values)) return undefined;
+    return ["ended", attribution ? [kind, values, attribution] : [kind, values]];
+  }
+}
+
+function remember<Cells extends readonly Cell[] | undefined>(known: Map<string, Cells>, cells: Cells): void {
+  if (known.size >= MAX_SHARED) known.clear();
+  known.set(JSON.stringify(cells), cells);
 }
 
 /** Reports whether a JSON value is a journal line: after a power cut a file may contain anything. */
@@ -119,7 +183,7 @@ export async function readJournals(
       end = journalPosition(number, 0);
       // A row is written after its exchange has begun.
       if (!wasTouched({ name, files: [file] }, since)) continue;
-      for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY)) {
+      for (const { lines } of readLines(file, 0, Number.POSITIVE_INFINITY)) {
         for (const { text, from, to } of lines) {
           end = journalPosition(number, to);
           const line = parseJournalLine(text);

@@ -37,7 +37,7 @@ function findLastLine(files: readonly string[]): readonly RunningReservation[] |
   let last: readonly RunningReservation[] | undefined;
   // Each file begins with the line, unless its process was killed while it began the last one.
   for (const file of files.slice(-2))
-    for (const lines of readLines(file, 0, Number.POSITIVE_INFINITY))
+    for (const { lines } of readLines(file, 0, Number.POSITIVE_INFINITY))
       for (const { text } of lines) if (text.startsWith(ORPHANED_PREFIX)) last = parseOrphaned(text) ?? last;
   return last;
 }

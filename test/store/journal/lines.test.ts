@@ -3,7 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { journalFile } from "../../../src/store/journal/files.ts";
 import type { RowLine } from "../../../src/store/journal/journal.ts";
-import { parseJournalLine, readJournals, readLines } from "../../../src/store/journal/lines.ts";
+import { JournalLineParser, parseJournalLine, readJournals, readLines } from "../../../src/store/journal/lines.ts";
 import { journalPosition } from "../../../src/store/journal-place.ts";
 
 const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
@@ -13,7 +13,8 @@ t.test("lines are read complete, from one position to another, of any length", a
   t.same([...readLines(file, 0, 100)], [], "a missing file has none");
   const long = "x".repeat(700_000);
   writeFileSync(file, `a\n${long}\nb\nhalf`);
-  const read = (from: number, to = Number.POSITIVE_INFINITY) => [...readLines(file, from, to)].flat();
+  const read = (from: number, to = Number.POSITIVE_INFINITY) =>
+    [...readLines(file, from, to)].flatMap(({ lines }) => lines);
   t.same(read(0), [
     { text: "a", from: 0, to: 2 },
     { text: long, from: 2, to: long.length + 3 },
@@ -52,6 +53,38 @@ t.test("what is not a line is skipped", async (t) => {
   t.same(parseJournalLine(JSON.stringify(["made", object])), ["made", object]);
   for (const wrong of [undefined, 1, {}, { ...object, key: 1 }, { ...object, time: "1" }, { ...object, group: null }])
     t.equal(parseJournalLine(JSON.stringify(["made", wrong])), undefined);
+});
+
+t.test("lines of exchanges that have begun can be left out, and count as read", async (t) => {
+  const file = join(t.testdir(), "lines");
+  const [ended, begun] = [line("ended", "a"), line("begun", "b")];
+  writeFileSync(file, begun + ended + begun);
+  const from = begun.length;
+  t.same(
+    [...readLines(file, 0, Number.POSITIVE_INFINITY, true)],
+    [{ lines: [{ text: ended.trimEnd(), from, to: from + ended.length }], to: from + ended.length + begun.length }],
+  );
+});
+
+t.test("lines that share cells are parsed like each alone, whatever their texts hold", async (t) => {
+  const parser = new JournalLineParser();
+  const odd = `x],["y],[z]]`;
+  const values = ["id", 1, odd, null, 0.5];
+  const lines = [["key"], [odd], ["k", 1, null]].flatMap((kind) => [
+    ...[values, ["2"], [odd]].map((cells) => ["ended", [kind, cells, ["acme", ""]]]),
+    ...["", odd].map((tags) => ["ended", [kind, values, [odd, tags]]]),
+    ["ended", [kind, values]],
+    ["begun", [kind, values, ["acme", ""]]],
+    ["ended", [kind, values, ["acme", ""]], "once", [kind, values, ["acme", ""]]],
+    ["made", object],
+  ]);
+  const texts = lines.map((each) => JSON.stringify(each));
+  for (const text of [...texts, ...texts]) t.same(parser.parse(text), JSON.parse(text));
+  for (const text of texts)
+    for (let length = 0; length < text.length; length++) {
+      const damaged = `${text.slice(0, length)}]${text.slice(length + 1)}`;
+      for (const each of [text.slice(0, length), damaged]) t.same(parser.parse(each), parseJournalLine(each), each);
+    }
 });
 
 t.test("the rows in journals are returned, each once, in its last state", async (t) => {
