@@ -17,7 +17,9 @@ export function requestedOutput({
     body.member(String(name)) && valueAt(body.uniqueValue(String(name)), further);
   // Of several limits a provider may apply any.
   const limits = output.tokens.map(at).filter((limit) => limit !== undefined && limit !== null);
-  const counts = output.multipliers.map(at).filter((count) => count !== undefined && count !== null);
+  const counts = output.multipliers
+    .map(at)
+    .filter((count) => count !== undefined && count !== null && !(typeof count === "string" && WORD.test(count)));
   if (limits.length === 0 || !limits.every(isCount)) return undefined;
   // A list is of texts with a response each, or is one text as tokens.
   const [lists, numbers] = [counts.filter((count) => Array.isArray(count)), counts.filter(isCount)];
@@ -26,5 +28,8 @@ export function requestedOutput({
   // Some servers accept a fraction, and tokens have whole prices.
   return Math.ceil(Math.max(...limits) * times);
 }
+
+/** A prompt that is one text has a word at least; of digits in a string it is unknown how a server reads them. */
+const WORD = /\p{L}{2}/u;
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;

@@ -93,6 +93,10 @@ t.test("a call that comes complete in one frame counts, one that came in pieces 
   const deltas = pieces.map((delta) => event({ type: "response.function_call_arguments.delta", ...item, delta }));
   const done = event({ type: "response.function_call_arguments.done", ...item, arguments: args });
   near(tokens(openaiResponses, [...deltas, done, done]), "responses");
+  // Some servers send no pieces, and repeat the call.
+  const ended = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: args };
+  const whole = [done, event({ type: "response.output_item.done", output_index: 0, item: ended })];
+  near(tokens(openaiResponses, whole), "responses without pieces");
 });
 
 t.test("repeated content of frames, and padding, is not counted as text", async (t) => {

@@ -2,6 +2,7 @@ import t from "tap";
 import anthropicMessages from "../../../plugins/protocols/anthropic-messages/index.ts";
 import gemini from "../../../plugins/protocols/gemini/index.ts";
 import openaiChat from "../../../plugins/protocols/openai-chat/index.ts";
+import openaiCompletions from "../../../plugins/protocols/openai-completions/index.ts";
 import { requestedOutput } from "../../../plugins/usage/output-limit.ts";
 import { Body } from "../../../src/core/body.ts";
 import type { Protocol } from "../../../src/core/protocol.ts";
@@ -18,6 +19,14 @@ t.test("a request's limit is that of all its responses; of two members the highe
   t.equal(limit(anthropicMessages, { max_tokens: 1000 }), 1000);
   t.equal(limit(openaiChat, { max_tokens: 120.5, n: 1.1 }), 133);
   t.equal(limit(gemini, { generationConfig: { maxOutputTokens: 50, candidateCount: 2 } }), 100);
+  t.end();
+});
+
+t.test("a list of prompts has an answer each, as often as each is asked for", (t) => {
+  t.equal(limit(openaiCompletions, { max_tokens: 50, prompt: "Once upon a time" }), 50);
+  t.equal(limit(openaiCompletions, { max_tokens: 50, prompt: ["a", "b", "c"] }), 150);
+  t.equal(limit(openaiCompletions, { max_tokens: 50, prompt: ["a", "b"], n: 2, best_of: 3 }), 300);
+  t.equal(limit(openaiCompletions, { max_tokens: 50, prompt: [] }), 50);
   t.end();
 });
 
