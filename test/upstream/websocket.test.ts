@@ -21,8 +21,10 @@ async function relaying(
   {
     environment = {},
     origin,
+    message = 1000,
+    idle = 0,
     ...parsing
-  }: { environment?: Record<string, string>; origin?: string } & Pick<
+  }: { environment?: Record<string, string>; origin?: string; message?: number; idle?: number } & Pick<
     SocketObserver,
     "checkMessage" | "onTextMessage"
   > = {},
@@ -57,7 +59,7 @@ async function relaying(
     const target = new URL("/x", origin ?? upstream.origin);
     const outgoing = { target, headers: { "x-sent": "1" }, account: "one", timeouts };
     const handshake = { request, socket, head, key: "key", protocols: [], defaultProtocol: undefined };
-    proxy.connect(outgoing, handshake, { idle: 0, message: 1000, pace: { idle: 0 } }, observer).then(
+    proxy.connect(outgoing, handshake, { idle: 0, message, pace: { idle } }, observer).then(
       (end) => ends.push(end),
       ({ code, status }) => {
         refused.push(code);
@@ -223,6 +225,37 @@ t.test("what a client whose messages are checked sends behind its close frame re
   await until(() => seen.closed);
   t.equal(received.slice(received.indexOf(message)), message + closing);
 });
+
+t.test(
+  "a client whose messages are checked waits for a provider that does not read, and is not too slow then",
+  async (t) => {
+    const [idle, count] = [500, 600];
+    const frame = Buffer.alloc(14 + 90_000);
+    frame.set([0x81, 0xff]);
+    frame.writeBigUInt64BE(90_000n, 2);
+    let provider: Socket | undefined;
+    const script = (socket: Socket) => {
+      provider = socket.removeAllListeners("data").pause();
+      socket.write(`${ACCEPTED}\r\n`);
+    };
+    const { client } = await relaying(t, script, {}, { checkMessage: () => undefined, message: 100_000, idle });
+    const { socket } = client();
+    await until(() => provider !== undefined);
+    for (let i = 0; i < count; i++) socket.write(frame);
+    let waiting = 0;
+    const isStuck = () => {
+      const before = waiting;
+      waiting = socket.writableLength;
+      return waiting > 0 && waiting === before;
+    };
+    await until(isStuck, "the client to wait");
+    await new Promise((later) => setTimeout(later, 2 * idle));
+    t.ok(socket.writableLength > 0, "the gateway does not buffer what the provider does not read");
+    let received = 0;
+    provider?.on("data", (piece: Buffer) => (received += piece.length)).resume();
+    await until(() => received === count * frame.length, "all of it to arrive");
+  },
+);
 
 t.test("during a drain, also while the provider is still being called, a handshake is refused", async (t) => {
   const { client, proxy, refused, upstream } = await relaying(t, () => {});
