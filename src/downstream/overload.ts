@@ -1,12 +1,10 @@
 import type { AddressInfo, Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
 import { randomRetryAfter } from "../core/admission.ts";
-import { Chain } from "../core/chain.ts";
 import type { Log } from "../core/log.ts";
-import { BLOCKING_MS } from "../core/plugin-timing.ts";
-import { AcceptProbe } from "./accept-probe.ts";
 import { FairQueue, type QueueItem } from "./fair-queue.ts";
 import { type LoopClock, loopClock } from "./loop-clock.ts";
+import { LoopLateness } from "./loop-lateness.ts";
 import { QueuePace } from "./queue-pace.ts";
 import { RecentShares } from "./recent-shares.ts";
 
@@ -18,19 +16,6 @@ export interface OverloadLimits {
   readonly heap: number;
 }
 
-/** Milliseconds between two evaluations of slowly changing values. */
-const EVALUATION_INTERVAL = 50;
-/** Consecutive evaluations, and milliseconds, for which the event loop must be late before anything is refused. */
-const LATE = { evaluations: 2, time: 1000 };
-/**
- * Utilization of the event loop from which it counts as overloaded: a loop that is late, but has idle time, only shares its core
- * with other processes.
- */
-const OVERLOADED_UTILIZATION = 0.9;
-/** Milliseconds between two samples of the event loop's delay, while requests arrive. */
-const RESOLUTION = 10;
-/** Milliseconds without a request after which sampling stops, as each sample wakes an idle process. */
-const IDLE_AFTER = 1000;
 /** Milliseconds between two log lines about it. */
 const LOG_INTERVAL = 1000;
 /** Milliseconds of a turn of the event loop for new requests; further ones wait for the next turn. */
@@ -39,7 +24,7 @@ const TURN_BUDGET = 10;
  * Milliseconds of a turn for new requests while overloaded, from `min` to `max`: each evaluation multiplies them by `down` if the
  * event loop is later than `long` milliseconds, and else by `up`.
  */
-const SHARE = { max: 4, min: 0.5, long: 10, down: 0.8, up: 1.1 };
+const OVERLOADED_BUDGET = { max: 4, min: 0.5, long: 10, down: 0.8, up: 1.1 };
 /** Maximum requests that are served together, and the initial estimate of milliseconds for each. */
 const MAX_GROUP = 32;
 const INITIAL_COST = 0.5;
@@ -52,7 +37,7 @@ const MISSED_TURNS = 2;
 /** The time reserved for accepting connections while more arrive, relative to that for requests. */
 const ACCEPT_SHARE = 1;
 /** A caller's maximum share, relative to the mean, while connections wait to be accepted. */
-const MAX_SHARE = 2;
+const MAX_CALLER_SHARE = 2;
 /** Milliseconds without a refusal after which the overload has ended. */
 const CALM_AFTER = 1000;
 
@@ -94,46 +79,33 @@ export class WaitingRequest implements QueueItem {
  * - All are refused while the heap is nearly full.
  */
 export class Overload {
-  /** Since the last evaluation: the sum of the times between samples, in milliseconds, and of their squares. */
-  private sum = 0;
-  private squares = 0;
-  private sampledAt = 0;
-  private sampledCpuTime = 0;
-  /** Stops sampling; undefined: no samples are taken. */
-  private stop: (() => void) | undefined;
-  /** Requests of this turn in order of arrival, while none has to wait; and the number already served. */
+  /** Requests of this turn in order of arrival, while none has to wait. */
   private arrived: WaitingRequest[] = [];
+  /** The number of them already served. */
   private served = 0;
   private readonly queue = new FairQueue<WaitingRequest>();
   private readonly pace = new QueuePace();
-  /** Callers served recently while overloaded, and requests to refuse once all arrivals of this turn are known. */
-  private readonly shares = new RecentShares();
+  /** Of callers served recently while overloaded. */
+  private readonly callerShares = new RecentShares();
+  /** Requests to refuse once all arrivals of this turn are known. */
   private readonly excess: WaitingRequest[] = [];
-  private probe: AcceptProbe | undefined;
-  /** Connections accepted, and requests received, since the last evaluation. */
-  private connectionsAccepted = 0;
-  private requestsReceived = 0;
+  private readonly lateness: LoopLateness;
   private heapFull = false;
   private overloaded = false;
-  private lastRequestAt = 0;
-  /** Consecutive evaluations that found the loop late, the time of the first one, and the current lateness. */
-  private lateEvaluations = 0;
-  private lateSince = 0;
-  private lateness = 0;
-  /** Milliseconds that a new connection waits to be accepted. */
-  private backlog = 0;
-  private evaluatedAt = 0;
-  /** Whether this turn has begun, when its time for new requests ends, and the length of that time. */
   private turnScheduled = false;
+  /** When this turn's time for new requests ends. */
   private turnEnds = 0;
-  private share = TURN_BUDGET;
-  /** When serving began in this turn; when it last ended, and how long it took. */
+  /** Milliseconds of each turn for new requests. */
+  private turnBudget = TURN_BUDGET;
+  /** When serving began in this turn. */
   private servingSince = 0;
+  /** When serving last ended, and how long it took. */
   private servedAt = 0;
   private servedFor = 0;
-  /** When the current group began, its size, and the recent average milliseconds for each request. */
+  /** When the group that is served together began, and its size. */
   private groupSince = 0;
   private group = 0;
+  /** The recent average milliseconds for a request. */
   private costPerRequest = INITIAL_COST;
   /** Number of turns in which queued requests were served. */
   private turns = 0;
@@ -152,7 +124,9 @@ export class Overload {
     public limits: OverloadLimits,
     private readonly log: () => Log,
     private readonly clock: LoopClock = loopClock(),
-  ) {}
+  ) {
+    this.lateness = new LoopLateness(clock, (now) => this.evaluate(now));
+  }
 
   /** Whether nothing is being refused. */
   get isCalm(): boolean {
@@ -166,8 +140,8 @@ export class Overload {
 
   /** Takes a new request: it is served or refused later in this turn of the event loop, or in a following one. */
   add(request: WaitingRequest): void {
-    this.requestsReceived++;
-    if (!this.stop && (this.limits.delay > 0 || this.limits.heap > 0)) this.startSampling();
+    this.lateness.countRequest();
+    if (this.limits.delay > 0 || this.limits.heap > 0) this.lateness.start();
     if (!this.turnScheduled) this.scheduleTurn();
     request.turn = this.turns;
     if (this.overloaded && this.mustRefuse(request.caller)) this.excess.push(request);
@@ -178,7 +152,7 @@ export class Overload {
   /** Reports whether a caller's new request must be refused. */
   private mustRefuse(caller: string): boolean {
     // Clients of other callers are still in the accept backlog, which cannot be inspected.
-    if (this.backlog > this.maxFurtherWait && this.shares.share(caller) > MAX_SHARE) return true;
+    if (this.lateness.backlog > this.maxFurtherWait && this.callerShares.share(caller) > MAX_CALLER_SHARE) return true;
     const own = this.queue.countOf(caller);
     return this.pace.each * this.queue.maxAhead(own) > (own > 0 ? this.maxFurtherWait : this.limits.delay);
   }
@@ -188,12 +162,12 @@ export class Overload {
    * @param now `performance.now()`
    */
   waitingSince(now: number): number {
-    return now - this.backlog;
+    return now - this.lateness.backlog;
   }
 
   /** Sets the address on which connections are accepted. */
   setAddress(address: AddressInfo): void {
-    this.probe = new AcceptProbe(address);
+    this.lateness.setAddress(address);
   }
 
   /**
@@ -201,17 +175,14 @@ export class Overload {
    * @returns whether it is one of our own probes, sent to measure the accept backlog
    */
   countConnection(socket: Socket): boolean {
-    if (this.probe?.claim(socket)) return true;
-    this.connectionsAccepted++;
+    if (this.lateness.countConnection(socket)) return true;
     this.accepted = true;
     if (!this.turnScheduled && this.limits.delay > 0) this.scheduleTurn();
     return false;
   }
 
   close(): void {
-    this.probe?.close();
-    this.stop?.();
-    this.stop = undefined;
+    this.lateness.close();
   }
 
   private get maxFurtherWait(): number {
@@ -251,7 +222,7 @@ export class Overload {
     const { oldest } = this.queue;
     if (oldest) this.checkWaiting(oldest, now);
     this.servingSince = now;
-    this.turnEnds = delay > 0 ? now + this.share : Number.POSITIVE_INFINITY;
+    this.turnEnds = delay > 0 ? now + this.turnBudget : Number.POSITIVE_INFINITY;
     this.serve(now);
   }
 
@@ -280,7 +251,7 @@ export class Overload {
 
   private nextQueued(): WaitingRequest | undefined {
     const next = this.queue.takeNext();
-    if (next && this.overloaded) this.shares.add(next.caller);
+    if (next && this.overloaded) this.callerShares.add(next.caller);
     if (next) this.pace.countServed();
     return next;
   }
@@ -340,77 +311,39 @@ export class Overload {
   private enterOverload(now: number): void {
     if (this.overloaded) return;
     this.overloaded = true;
-    this.share = SHARE.max;
+    this.turnBudget = OVERLOADED_BUDGET.max;
     this.refusedAt = now;
   }
 
-  private startSampling(): void {
-    const { clock } = this;
-    this.evaluatedAt = this.sampledAt = this.lastRequestAt = clock.now();
-    this.sampledCpuTime = clock.cpuTime();
-    this.sum = this.squares = 0;
-    this.clock.utilization();
-    this.stop = clock.every(RESOLUTION, () => this.sample());
-  }
-
-  /** Not node's own histogram, which takes half a millisecond for each read. */
-  private sample(): void {
-    const { clock } = this;
-    const now = clock.now();
-    const cpu = clock.cpuTime();
-    // Time in which other processes had the core is not this process's own delay.
-    const passed = Math.min(now - this.sampledAt, RESOLUTION + cpu - this.sampledCpuTime);
-    this.sampledAt = now;
-    this.sampledCpuTime = cpu;
-    if (passed > BLOCKING_MS) Chain.timeAllCalls();
-    this.sum += passed;
-    this.squares += passed * passed;
-    if (now - this.evaluatedAt >= EVALUATION_INTERVAL) this.evaluate(now);
-  }
-
+  /** Decides at regular times whether the process is overloaded, and how much of each turn new requests get. */
   private evaluate(now: number): void {
+    const { lateness } = this;
     const { delay, heap } = this.limits;
-    if (this.sum > 0) {
-      const busy = this.clock.utilization();
-      // A backlog of connections without requests does not shrink by refusing requests.
-      this.backlog = this.requestsReceived * 2 >= this.connectionsAccepted ? (this.probe?.waitTime ?? 0) : 0;
-      if (this.requestsReceived > 0) this.lastRequestAt = now;
-      this.requestsReceived = this.connectionsAccepted = 0;
-      // The mean delay for a request that arrives at a random time: a long turn is met more often than a short one.
-      this.lateness = Math.max(0, this.squares / this.sum - RESOLUTION, this.backlog);
-      this.sum = this.squares = 0;
-      if (busy < OVERLOADED_UTILIZATION) this.probe?.reset();
-      else if (delay > 0) this.probe?.send();
-      if (delay === 0 || this.lateness <= delay || busy < OVERLOADED_UTILIZATION) this.lateEvaluations = 0;
-      else if (this.lateEvaluations++ === 0) this.lateSince = this.evaluatedAt;
-      if (this.lateEvaluations >= LATE.evaluations && now - this.lateSince >= LATE.time) this.enterOverload(now);
-    }
-    this.evaluatedAt = now;
-    this.shares.advance(now);
+    lateness.evaluate(now, delay);
+    if (lateness.isLateForLong(now)) this.enterOverload(now);
+    this.callerShares.advance(now);
     if (this.overloaded) {
       // Turns may be long although new requests take little of them.
-      if (this.lateness > SHARE.long) this.share = Math.max(SHARE.min, this.share * SHARE.down);
-      else this.share = Math.min(SHARE.max, this.share * SHARE.up);
-      this.overloaded = this.lateEvaluations > 0 || now - this.refusedAt < CALM_AFTER;
+      if (lateness.delay > OVERLOADED_BUDGET.long)
+        this.turnBudget = Math.max(OVERLOADED_BUDGET.min, this.turnBudget * OVERLOADED_BUDGET.down);
+      else this.turnBudget = Math.min(OVERLOADED_BUDGET.max, this.turnBudget * OVERLOADED_BUDGET.up);
+      this.overloaded = lateness.isLate || now - this.refusedAt < CALM_AFTER;
     }
-    if (!this.overloaded) this.share = TURN_BUDGET;
+    if (!this.overloaded) this.turnBudget = TURN_BUDGET;
     this.heapFull = heap > 0 && heapUsage() > heap;
     const begins = this.loggedCalm && !this.isCalm;
     if (begins || (now - this.loggedAt >= LOG_INTERVAL && (this.refusedCount > 0 || this.loggedCalm !== this.isCalm)))
       this.logState(now);
-    if (now - this.lastRequestAt >= IDLE_AFTER && this.isCalm && this.loggedCalm && this.waiting === 0) {
-      this.stop?.();
-      this.stop = undefined;
-    }
+    if (lateness.isIdle(now) && this.isCalm && this.loggedCalm && this.waiting === 0) lateness.stop();
   }
 
   private logState(now: number): void {
     const { isCalm: calm, refusedCount: shed } = this;
-    const share = Math.round(this.share * 10) / 10;
+    const share = Math.round(this.turnBudget * 10) / 10;
     const fields = {
       shed,
       ...(calm ? {} : { share }),
-      delay: Math.round(this.lateness),
+      delay: Math.round(this.lateness.delay),
       heap: Math.round(heapUsage() * 100) / 100,
     };
     this.log().warn(fields, calm ? "no longer overloaded" : "overloaded: new requests are refused");
