@@ -11,7 +11,8 @@ import type { ServerRequest } from "./server-request.ts";
 
 /** What is known of a request before it becomes an exchange. */
 export interface EarlyRequest {
-  readonly path: string;
+  /** The path as it was received. */
+  readonly rawPath: string;
   readonly id: string;
   /** The client's. */
   readonly address: string;
@@ -25,24 +26,25 @@ export function refuseEarly(
   error: GatewayError,
   known: EarlyRequest,
 ): void {
-  const { path, id } = known;
+  const { rawPath, id } = known;
   const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
-  sendErrorResponse(request, response, paths.dialect(path, request.headerList), error, id, extra);
+  sendErrorResponse(request, response, paths.dialect(rawPath, request.headerList), error, id, extra);
   const { status, code } = error;
   // Load shedding logs a summary: a line for each refusal would add load.
   if (code !== "overloaded" && takeRefusalLine(log))
-    log.info(earlyFields(request, { ...known, status, error: { code } }, redactor), "refused");
+    log.info(earlyFields(request, known, { status, error: { code } }, redactor), "refused");
 }
 
 /** Returns the log fields for a request that never became an exchange; the path is left out if it contains a key. */
 export function earlyFields(
   { method, headerList }: ServerRequest,
-  { path, id, address, ...more }: EarlyRequest & { status: number; error?: { code: string } },
+  { rawPath, id, address }: EarlyRequest,
+  response: { status: number; error?: { code: string } },
   redactor: Redactor,
 ): object {
-  const fields = { id, address, method, ...more };
-  const secret = more.error?.code === "misplaced_key" || containsKey(path, takeKeys(headerList, new Query()));
-  return secret ? fields : { ...fields, path: redactor.path(withoutUserInfo(path)) };
+  const fields = { id, address, method, ...response };
+  const secret = response.error?.code === "misplaced_key" || containsKey(rawPath, takeKeys(headerList, new Query()));
+  return secret ? fields : { ...fields, path: redactor.path(withoutUserInfo(rawPath)) };
 }
 
 /** Returns a request target without user name and password. */

@@ -31,6 +31,8 @@ const isBareError =
   (frame: Frame): boolean =>
     frame.kind === "event" && frame.text === undefined && protocol.ending(frame) === "error";
 
+const tookLong = (began: number | undefined): boolean => began !== undefined && performance.now() - began > TURN_TIME;
+
 const hasComment = (frame: Frame): boolean => frame.hasComment;
 
 /** Reports whether bytes are a part of a chunk. Short buffers share one pool, so the offsets must be compared too. */
@@ -96,8 +98,9 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     const began = bytes.length < LARGE_CHUNK ? undefined : performance.now();
     try {
       const going = this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
-      if (!this.hasReadEnough(bytes)) return going && !(this.tookLong(began) && this.resumeLater());
-      this.abort(new GatewayError("client_gone"));
+      if (this.hasReadEnough(bytes)) this.abort(new GatewayError("client_gone"));
+      else if (!going || !tookLong(began)) return going;
+      else this.resumeLater();
       return false;
     } catch (thrown) {
       // A stage's error already names its plugin; other errors come from the splitter, for a frame that is too large to be held.
@@ -328,16 +331,11 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     return this.bytesLeft <= 0 || this.exchange.usage?.out.total !== undefined;
   }
 
-  private tookLong(began: number | undefined): boolean {
-    return began !== undefined && performance.now() - began > TURN_TIME;
-  }
-
   /** Resumes the upstream in another turn: the system may have much more of it, which would be read in this one. */
-  private resumeLater(): true {
+  private resumeLater(): void {
     setImmediate(() => {
       if (!this.over) this.upstream.resume();
     });
-    return true;
   }
 
   /** The client is slower than the upstream: pauses the upstream until the client has caught up, or gives up. */

@@ -206,19 +206,22 @@ export class Downstream {
     socket.destroy();
   }
 
+  private arrivalFacts(request: ServerRequest, connection: ClientConnection): RequestFacts {
+    const time = Date.now();
+    const [rawPath, rawQuery] = splitTarget(request.url ?? "");
+    const address = this.connections.clientAddress(connection, request.headerList);
+    return { id: newId(time), time, arrivedAt: performance.now(), address, rawPath, rawQuery };
+  }
+
   private serve(arrival: RequestArrival): void {
     const { request, response } = arrival;
-    const time = Date.now();
-    const id = newId(time);
-    const arrivedAt = performance.now();
     const generation = this.current();
-    const [rawPath = "", rawQuery = ""] = splitTarget(request.url ?? "");
     const headers = request.headerList;
-    const address = this.connections.clientAddress(arrival.connection, headers);
+    const known = this.arrivalFacts(request, arrival.connection);
+    const { id, arrivedAt, address, rawPath, rawQuery } = known;
     if (this.stop.hasBegun) this.stop.onRequest(response, arrivedAt);
     // Node's parser loses bytes that follow an upgrade in the same packet: no further request may be read from the connection.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
-    const known = { path: rawPath, id, address };
     const refuse = (thrown: unknown) => {
       const error = GatewayError.from(thrown);
       refuseEarly(request, response, generation, error, known);
@@ -233,7 +236,7 @@ export class Downstream {
     request.hold();
     const serve = () => {
       try {
-        this.beginExchange(arrival, this.current(), { rawPath, rawQuery }, { id, time, arrivedAt, address });
+        this.beginExchange(arrival, this.current(), known);
       } catch (thrown) {
         refuse(thrown);
       }
@@ -253,7 +256,7 @@ export class Downstream {
    * @throws GatewayError if the request is refused
    */
   private respondDirectly({ request, response }: RequestArrival, generation: Generation, known: EarlyRequest): boolean {
-    const { path, id } = known;
+    const { rawPath: path, id } = known;
     const { cors, pages, paths, log, redactor } = generation;
     const headers = request.headerList;
     // First of all, so that a page's scripts can also read the reason of a refusal.
@@ -266,7 +269,7 @@ export class Downstream {
     if (preflight) {
       cors?.answerPreflight(headers, response, id);
       if (takeRefusalLine(log))
-        log.info(earlyFields(request, { ...known, status: response.statusCode }, redactor), "preflight");
+        log.info(earlyFields(request, known, { status: response.statusCode }, redactor), "preflight");
       this.onPreflight();
       return true;
     }
@@ -286,13 +289,12 @@ export class Downstream {
   private beginExchange(
     { request, response, expectsContinue }: RequestArrival,
     generation: Generation,
-    { rawPath, rawQuery }: RequestTarget,
-    known: ArrivalFacts,
+    known: RequestFacts,
   ): void {
     const headers = request.headerList;
-    const query = parseQuery(rawQuery);
+    const query = parseQuery(known.rawQuery);
     if (wantsSocket(request)) throw new GatewayError("upgrade_required");
-    const destination = generation.paths.find(request.method ?? "", rawPath, query, headers);
+    const destination = generation.paths.find(request.method ?? "", known.rawPath, query, headers);
     const { pass: passes, chain } = destination;
     if (passes) refuseExplanation(headers);
     refuseRepeated(query, passes ? ["key"] : undefined);
@@ -328,15 +330,11 @@ export class Downstream {
 
   /** Handles a request for a WebSocket, whose socket node has released. */
   private upgrade(request: ServerRequest, socket: Socket, head: Buffer): void {
-    const time = Date.now();
-    const id = newId(time);
-    const arrivedAt = performance.now();
     const generation = this.current();
-    const [rawPath = "", rawQuery = ""] = splitTarget(request.url ?? "");
     const headers = request.headerList;
     const connection = this.connections.get(request.socket);
+    const known = this.arrivalFacts(request, connection);
     connection.headsReceived++;
-    const address = this.connections.clientAddress(connection, headers);
     // The connection is no HTTP connection any more, and is not idle.
     connection.lastResponse = undefined;
     const response = new HandshakeResponse(request);
@@ -344,19 +342,19 @@ export class Downstream {
       try {
         if (this.refusesAll) throw new GatewayError("draining");
         guard(request, headers, this.heads);
-        this.beginSocketExchange(request, socket, head, response, { id, time, arrivedAt, address, rawPath, rawQuery });
+        this.beginSocketExchange(request, socket, head, response, known);
       } catch (thrown) {
         refuse(GatewayError.from(thrown));
       }
     };
     const refuse = (error: GatewayError) => {
-      refuseEarly(request, response, generation, error, { path: rawPath, id, address });
+      refuseEarly(request, response, generation, error, known);
       this.onRefused(error.code);
       response.send(socket);
     };
-    const caller = () => presentedKey(headers) ?? address;
+    const caller = () => presentedKey(headers) ?? known.address;
     const turnAway = (retryAfter: number) => refuse(new GatewayError("overloaded", { retryAfter }));
-    this.overload.add(new WaitingRequest(arrivedAt, caller, serve, turnAway));
+    this.overload.add(new WaitingRequest(known.arrivedAt, caller, serve, turnAway));
   }
 
   /**
@@ -368,12 +366,12 @@ export class Downstream {
     socket: Socket,
     head: Buffer,
     response: HandshakeResponse,
-    { rawPath, rawQuery, ...known }: RequestTarget & ArrivalFacts,
+    known: RequestFacts,
   ): void {
     const generation = this.current();
     const headers = request.headerList;
-    const asked = parseQuery(rawQuery);
-    const destination = generation.paths.findSocket(rawPath, asked);
+    const asked = parseQuery(known.rawQuery);
+    const destination = generation.paths.findSocket(known.rawPath, asked);
     if (!destination) throw new GatewayError("upgrade_required");
     refuseExplanation(headers);
     const { protocol, pass: passes, query = asked } = destination;
@@ -412,8 +410,8 @@ interface RequestArrival {
   fresh: boolean;
 }
 
-/** The parts of the request target, as they were received. */
-interface RequestTarget {
+/** What is known of a request on its arrival, and the parts of the request target as they were received. */
+interface RequestFacts extends ArrivalFacts {
   rawPath: string;
   rawQuery: string;
 }
