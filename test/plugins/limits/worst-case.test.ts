@@ -2,12 +2,23 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import t from "tap";
+import t, { type Test } from "tap";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { sample } from "../../support/sample.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
 const ALL = "[openai-chat, openai-completions, openai-responses, anthropic-messages, gemini]";
+
+/** Starts an upstream, and a gateway whose provider `p` it is; both end with the test. */
+async function startWithProvider(t: Test, provider: string, yaml: string) {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${upstream.origin.origin}/v1", ${provider} } }\n${yaml}`,
+  );
+  return { url, upstream };
+}
 
 /** Base64 of so many bytes that begin like a PNG file. */
 const png = (bytes: number) =>
@@ -184,12 +195,10 @@ models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
 });
 
 t.test("whether a document fits into the tokens of a minute is judged by its usual cost", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url } = await startWithProvider(
     t,
-    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: ${ALL} } }
-models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
+    `speaks: ${ALL}`,
+    `models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
 limits: { default: { tpm: 100k } }
 `,
   );
@@ -202,12 +211,10 @@ limits: { default: { tpm: 100k } }
 });
 
 t.test("media are reserved at their own rates where these are higher than the text's", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url } = await startWithProvider(
     t,
-    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: ${ALL} } }
-models:
+    `speaks: ${ALL}`,
+    `models:
   base: { targets: [p:m], price: { input: 1, output: 0 }, output: 1 }
   dear: { targets: [p:m], price: { input: 1, output: 0, input_audio: 16, input_image: 4, cache_write: 2 }, output: 1 }
 limits: { default: { budget: $0.000001 } }
@@ -272,16 +279,10 @@ const ASKED = /"5_000"|5000|5e3/g;
 t.test(
   "under a budget or a limit of tokens a request asks for no more than is reserved, else it leaves as it came",
   async (t) => {
-    const got: string[] = [];
-    const upstream = await httpUpstream(({ body }, reply) => {
-      got.push(body.toString());
-      reply.setHeader("content-type", "application/json").end("{}");
-    });
-    t.teardown(() => upstream.close());
-    const { url } = await startGateway(
+    const { url, upstream } = await startWithProvider(
       t,
-      `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: ${ALL} } }
-models: { m: { targets: [p:m], price: { input: 1, output: 1000 }, output: 100 } }
+      `speaks: ${ALL}`,
+      `models: { m: { targets: [p:m], price: { input: 1, output: 1000 }, output: 100 } }
 keys:
   budget: { key: budget-key-0123456789ab, budget: $1000 }
   tokens: { key: tokens-key-0123456789ab, tpm: 1M }
@@ -300,29 +301,27 @@ keys:
         const answer = await ask(key, path, body);
         await answer.text();
         const counted = key === "budget" || key === "tokens";
-        t.equal(got.pop(), counted ? body.replaceAll(ASKED, "100") : body, `${key}: ${body}`);
+        t.equal(
+          upstream.seen.pop()?.body.toString(),
+          counted ? body.replaceAll(ASKED, "100") : body,
+          `${key}: ${body}`,
+        );
         t.equal(/at most 100 tokens/.test(answer.headers.get("gateway-notice") ?? ""), counted, `${key}: told`);
         const strict = await ask(key, path, body, { "gateway-strict": "1" });
         await strict.text();
         t.equal(strict.status, counted ? 400 : 200, `${key}: where nothing may be changed`);
-        got.length = 0;
+        upstream.seen.length = 0;
       }
   },
 );
 
 t.test("a request to several targets asks for no more than the longest answer of one of them", async (t) => {
-  const got: string[] = [];
-  const upstream = await httpUpstream(({ body }, reply) => {
-    got.push(body.toString());
-    reply.setHeader("content-type", "application/json").end("{}");
-  });
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url, upstream } = await startWithProvider(
     t,
-    `providers: { openai: { url: "${upstream.origin.origin}/v1", vendor: openai, speaks: [openai-chat] } }
-models:
-  known: { targets: [{ to: openai:gpt-4.1, weight: 1000 }, openai:gpt-4o] }
-  partly: { targets: [openai:gpt-4o, openai:nobody-knows-it] }
+    "vendor: openai, speaks: [openai-chat]",
+    `models:
+  known: { targets: [{ to: p:gpt-4.1, weight: 1000 }, p:gpt-4o] }
+  partly: { targets: [p:gpt-4o, p:nobody-knows-it] }
 limits: { default: { tpm: 10M } }
 `,
   );
@@ -333,17 +332,15 @@ limits: { default: { tpm: 10M } }
     const body = `{"model":"${model}","messages":[],"max_tokens":1000000}`;
     const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
     t.equal(answer.status, 200);
-    t.match(got.pop(), new RegExp(`"max_tokens":${sent}}`), model);
+    t.match(upstream.seen.pop()?.body.toString(), new RegExp(`"max_tokens":${sent}}`), model);
   }
 });
 
 t.test("an object that several limits may be in is parsed once for a reservation, once to reduce them", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url } = await startWithProvider(
     t,
-    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [gemini] } }
-models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
+    "speaks: [gemini]",
+    `models: { m: { targets: [p:m], price: { input: 1, output: 1 }, output: 100 } }
 limits: { default: { budget: $9 } }
 `,
   );
@@ -362,12 +359,10 @@ limits: { default: { budget: $9 } }
 });
 
 t.test("of an answer whose length the request leaves open the longest counts that anybody knows", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url } = await startWithProvider(
     t,
-    `providers: { openai: { url: "${upstream.origin.origin}/v1", vendor: openai, speaks: [openai-chat] } }
-models: { gpt-4o: { targets: [openai:gpt-4o], output: 100 } }
+    "vendor: openai, speaks: [openai-chat]",
+    `models: { gpt-4o: { targets: [p:gpt-4o], output: 100 } }
 limits: { default: { budget: $0.02 } }
 `,
   );
@@ -382,12 +377,10 @@ limits: { default: { budget: $0.02 } }
 });
 
 t.test("an edited picture is reserved at the price of an edit", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url } = await startWithProvider(
     t,
-    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-images] } }
-models:
+    "speaks: [openai-images]",
+    `models:
   dear: { targets: [p:m], price: { image: 0.01, image_edit: 0.5 } }
   sized: { targets: [p:m], price: { image: 0.01, image_edit: { "": 0.01, "hd 1024x1024": 0.5 } } }
   cheap: { targets: [p:m], price: { image: 0.01, image_edit: 0.3 } }
@@ -408,12 +401,10 @@ limits: { default: { budget: $0.4 } }
 });
 
 t.test("a picture that a tool of the vendor's may draw is reserved where it costs something", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url } = await startWithProvider(
     t,
-    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
-models:
+    "speaks: [openai-responses]",
+    `models:
   m: { targets: [p:m], output: 100, price: { input: 1, output: 1, image_generation: { one: { input: 5, output_image: 30 }, "*": { output: 40 } } } }
 limits: { default: { budget: $0.16 } }
 `,
@@ -449,12 +440,10 @@ limits: { default: { budget: $0.16 } }
 });
 
 t.test("a picture that a tool would draw without a price is refused where a budget has to hold", async (t) => {
-  const upstream = await httpUpstream();
-  t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url } = await startWithProvider(
     t,
-    `providers: { p: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
-models:
+    "speaks: [openai-responses]",
+    `models:
   text: { targets: [p:m], output: 100, price: { input: 1, output: 1 } }
   some: { targets: [p:m], output: 100, price: { input: 1, output: 1, image_generation: { one: { output: 1 } } } }
   all: { targets: [p:m], output: 100, price: { input: 1, output: 1, image_generation: { "*": { output: 1 } } } }
