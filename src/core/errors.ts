@@ -32,21 +32,16 @@ export type ErrorKind =
   | "upstream"
   | "timeout";
 
-const refuse = (
-  step: LifeStep,
-  status: number,
-  kind: ErrorKind,
-  message: string,
-  hint?: string,
-  retry = false,
-): RefusalEntry => ({
-  step,
-  status,
-  kind,
-  message,
-  retry,
-  ...(hint === undefined ? {} : { hint }),
-});
+type MakeRefusal = (step: LifeStep, status: number, kind: ErrorKind, message: string, hint?: string) => RefusalEntry;
+
+/** A refusal that a retry would meet again. */
+const refuse: MakeRefusal = (step, status, kind, message, hint) => {
+  const refusal = { step, status, kind, message, retry: false };
+  return hint === undefined ? refusal : { ...refusal, hint };
+};
+
+/** A refusal after which a retry can help. */
+const refuseForNow: MakeRefusal = (...refusal) => ({ ...refuse(...refusal), retry: true });
 
 /**
  * Every refusal of the gateway itself, in one table: the HTTP status, what went wrong, how to fix it, and whether a retry can
@@ -127,15 +122,14 @@ export const REFUSALS = {
     "Too many wrong keys came from this address.",
     "Correct the key; a valid key works at once.",
   ),
-  store_unavailable: refuse(
+  store_unavailable: refuseForNow(
     "access",
     503,
     "overloaded",
     "A store of the gateway is unavailable at the moment.",
     "This is temporary, and not the fault of the request or its key: try again.",
-    true,
   ),
-  rate_limit_exceeded: refuse("route", 429, "rate_limit", "A limit is reached.", undefined, true),
+  rate_limit_exceeded: refuseForNow("route", 429, "rate_limit", "A limit is reached."),
   insufficient_quota: refuse("route", 429, "billing", "A budget is spent."),
   origin_not_allowed: refuse(
     "head",
@@ -147,7 +141,7 @@ export const REFUSALS = {
   conflicting_api_keys: refuse("access", 400, "invalid", "Two different gateway keys were sent.", "Send one."),
   key_not_allowed: refuse("access", 403, "permission", "This key may not do that."),
   body_too_large: refuse("request", 413, "too_large", "The request body is too large."),
-  body_timeout: refuse("request", 408, "timeout", "The request body did not arrive in time.", undefined, true),
+  body_timeout: refuseForNow("request", 408, "timeout", "The request body did not arrive in time."),
   unsupported_encoding: refuse(
     "request",
     415,
@@ -189,31 +183,15 @@ export const REFUSALS = {
   not_served: refuse("route", 400, "invalid", "No provider of this model speaks the protocol of this path."),
   not_translatable: refuse("route", 400, "invalid", "The provider's protocol cannot express this request."),
   context_length_exceeded: refuse("route", 400, "invalid", "The prompt is too long."),
-  no_target: refuse(
-    "route",
-    503,
-    "overloaded",
-    "No provider of this model is available at the moment.",
-    undefined,
-    true,
-  ),
-  upstream_unreachable: refuse("send", 502, "upstream", "The provider could not be reached.", undefined, true),
-  upstream_failed: refuse(
-    "send",
-    502,
-    "upstream",
-    "The provider broke the connection before it answered.",
-    undefined,
-    true,
-  ),
-  upstream_invalid: refuse("send", 502, "upstream", "The provider's answer is not valid.", undefined, true),
-  upstream_model_failed: refuse(
+  no_target: refuseForNow("route", 503, "overloaded", "No provider of this model is available at the moment."),
+  upstream_unreachable: refuseForNow("send", 502, "upstream", "The provider could not be reached."),
+  upstream_failed: refuseForNow("send", 502, "upstream", "The provider broke the connection before it answered."),
+  upstream_invalid: refuseForNow("send", 502, "upstream", "The provider's answer is not valid."),
+  upstream_model_failed: refuseForNow(
     "response",
     502,
     "upstream",
     "The provider's model ended its answer with a failure.",
-    undefined,
-    true,
   ),
   upstream_redirect: refuse(
     "send",
@@ -222,31 +200,23 @@ export const REFUSALS = {
     "The provider answered with a redirect, which the gateway never follows.",
     "Correct the provider's url in gateway.yaml.",
   ),
-  upstream_truncated: refuse(
-    "response",
-    502,
-    "upstream",
-    "The provider broke off in the middle of its answer.",
-    undefined,
-    true,
-  ),
-  upstream_timeout: refuse("send", 504, "timeout", "The provider did not answer in time.", undefined, true),
+  upstream_truncated: refuseForNow("response", 502, "upstream", "The provider broke off in the middle of its answer."),
+  upstream_timeout: refuseForNow("send", 504, "timeout", "The provider did not answer in time."),
   upstream_refused: refuse("send", 502, "upstream", "The provider refused the request."),
   client_gone: refuse("done", 499, "timeout", "The client closed the connection."),
-  plugin_failed: refuse("done", 500, "internal", "A plugin of the gateway failed.", undefined, true),
-  plugin_timeout: refuse("done", 504, "timeout", "A plugin of the gateway took too long.", undefined, true),
-  internal: refuse("done", 500, "internal", "The gateway failed.", undefined, true),
-  interrupted: refuse(
+  plugin_failed: refuseForNow("done", 500, "internal", "A plugin of the gateway failed."),
+  plugin_timeout: refuseForNow("done", 504, "timeout", "A plugin of the gateway took too long."),
+  internal: refuseForNow("done", 500, "internal", "The gateway failed."),
+  interrupted: refuseForNow(
     "done",
     503,
     "overloaded",
     "The gateway is restarting and could not wait for the end of this response.",
     "Send the request again.",
-    true,
   ),
   cancelled: refuse("done", 503, "overloaded", "An operator of the gateway cancelled this request."),
-  overloaded: refuse("head", 503, "overloaded", "The gateway is overloaded.", undefined, true),
-  draining: refuse("head", 503, "overloaded", "The gateway is shutting down.", undefined, true),
+  overloaded: refuseForNow("head", 503, "overloaded", "The gateway is overloaded."),
+  draining: refuseForNow("head", 503, "overloaded", "The gateway is shutting down."),
 } satisfies Record<string, RefusalEntry>;
 
 /** The gateway's own codes; a plugin's error may have another one. */
