@@ -244,7 +244,7 @@ export default class LimitsPlugin implements Plugin {
   private meteredLevel({ caller, model, targets }: RouteExchange): LimitLevel | undefined {
     const metered = (id: string | undefined) => {
       const level = id === undefined ? undefined : this.levels.model(id);
-      return level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)) ? level : undefined;
+      return level && (level.limits.tpm || hasHardBudget(level.limits)) ? level : undefined;
     };
     return (
       metered(model?.id) ??
@@ -307,13 +307,15 @@ const DEFERRED: Unmeasured = {
   hint: "Send the request without background or deferred, streamed if it takes long, or use another key.",
 };
 
+const hasHardBudget = ({ budgets }: LimitLevel["limits"]): boolean => budgets?.some(({ soft }) => !soft) === true;
+
 /**
  * Checks that a key's budget can be enforced. Models limited in gateway.yaml have prices, or it would not start; keys are
  * created without that check.
  * @throws GatewayError key_not_allowed for a budget with an unpriced model
  */
 function requirePrice({ limits }: Caller, { prices, modelId: serves }: Attempt["target"]): void {
-  if (prices || !limits?.budgets?.some(({ soft }) => !soft)) return;
+  if (prices || !limits || !hasHardBudget(limits)) return;
   throw new GatewayError("key_not_allowed", {
     message: `The key has a budget, and the price of the model ${JSON.stringify(serves ?? "")} is unknown.`,
     hint: "Use another model, or ask the operator for its price.",
@@ -322,7 +324,7 @@ function requirePrice({ limits }: Caller, { prices, modelId: serves }: Attempt["
 
 /** Checks that no budget applies to a request whose cost has no upper bound. @throws GatewayError key_not_allowed */
 function requireLevelPrice(levels: readonly LimitLevel[], what: string): void {
-  const level = levels.find(({ limits: { budgets } }) => budgets?.some(({ soft }) => !soft));
+  const level = levels.find(({ limits }) => hasHardBudget(limits));
   if (!level) return;
   throw new GatewayError("key_not_allowed", {
     message: `${limitOwner(level)} has a budget, and the price of ${what} is unknown.`,

@@ -1,6 +1,7 @@
 import { acceptsKeyless } from "../config/keyless.ts";
 import { literalSecrets, settingPosition } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
+import { hasHardBudget } from "../core/limit-kinds.ts";
 import { groupAndParents } from "../core/limits.ts";
 import { LOOPBACK, Networks } from "../core/networks.ts";
 import { demoProviders } from "../marketplace/marketplace-of.ts";
@@ -153,9 +154,7 @@ const RULES: readonly Rule[] = [
     message: "a key may spend without limit",
     fix: "limits: { default: { budget: $50/month } }",
     find: ({ limits }) =>
-      limits.default?.budgets?.some(({ soft }) => !soft) || limits.all?.budgets?.some(({ soft }) => !soft)
-        ? []
-        : ["limits"],
+      hasHardBudget(limits.default?.budgets) || hasHardBudget(limits.all?.budgets) ? [] : ["limits"],
   },
   {
     id: "no-limits-plugin",

@@ -1,4 +1,4 @@
-import type { Limits } from "../core/limit-kinds.ts";
+import { hasHardBudget, type Limits } from "../core/limit-kinds.ts";
 import { LIMIT_PLUGINS, limitsAnything } from "../core/limits.ts";
 import * as build from "./build.ts";
 import type { Chains } from "./plugins.ts";
@@ -99,7 +99,7 @@ export function unlimitedPaths(
 /** Returns everything that limits money. */
 export function configuredBudgets(file: GatewayFile): ConfiguredBudget[] {
   return limitPlaces(file).flatMap(({ path: _, limits: { budgets = [] }, ...of }) =>
-    budgets.length === 0 ? [] : [{ ...of, hard: budgets.some(({ soft }) => !soft) }],
+    budgets.length === 0 ? [] : [{ ...of, hard: hasHardBudget(budgets) }],
   );
 }
 

@@ -1,6 +1,6 @@
 import { Calendar, type Period } from "./calendar.ts";
 import type { Caller } from "./caller.ts";
-import type { Limits } from "./limit-kinds.ts";
+import { hasHardBudget, type Limits } from "./limit-kinds.ts";
 
 /** All limits of a gateway.yaml. */
 export interface LimitTable {
@@ -106,7 +106,7 @@ export class Levels {
   /** Returns a level that limits tokens or money, which cannot be measured for a passthrough request. */
   unmeasured(caller: Caller | undefined, provider: string): LimitLevel | undefined {
     const levels = [...this.forRequest(caller), this.provider(provider)];
-    return levels.find((level) => level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)));
+    return levels.find((level) => level && (level.limits.tpm || hasHardBudget(level.limits.budgets)));
   }
 
   private caller(caller: Caller | undefined): CallerLevels {

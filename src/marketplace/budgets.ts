@@ -1,7 +1,7 @@
 import { unlimitedPaths, unsharedLimitsReason } from "../config/limits.ts";
 import { warningAt } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
-import type { Limits } from "../core/limit-kinds.ts";
+import { hasHardBudget, type Limits } from "../core/limit-kinds.ts";
 import type { Marketplace, Target } from "../core/marketplace.ts";
 import { OPERATOR_SOURCE } from "../core/price-list.ts";
 import type { PluginProblem } from "../loader/problems.ts";
@@ -32,7 +32,7 @@ export async function limitsProblem(
   if (budgets.length === 0) return undefined;
   const enabled = enabledProviders(providers);
   const marketplace = buildMarketplace(all, enabled, await Catalogue.for(enabled.values()));
-  const hard = budgets.some(({ soft }) => !soft);
+  const hard = hasHardBudget(budgets);
   return [...missingFacts({ budgets: [{ hard, ...(models && { models }) }], providers }, marketplace).keys()][0];
 }
 
