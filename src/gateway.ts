@@ -21,7 +21,7 @@ import type { StopTimeouts } from "./downstream/server-stop.ts";
 import { CONVERSATIONS_TOPIC, COUNTED_TOPIC, Generation, HEALTH_TOPIC, SWITCHES_TOPIC } from "./generation.ts";
 import { LatePrices } from "./late-prices.ts";
 import { type ConfigPlace, type LoadedConfig, loadWithExtensions } from "./loaded-config.ts";
-import { type LoadedPlugin } from "./loader/instances.ts";
+import type { LoadedPlugin } from "./loader/instances.ts";
 import type { MetricJson } from "./metrics/families.ts";
 import { answerMetrics, PROCESS_METRICS, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { openLimiter } from "./open-limiter.ts";

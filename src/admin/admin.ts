@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { nearest } from "../config/suggest.ts";
 import { formatAddress } from "../config/units.ts";
-import { type PathRequest } from "../console/console-pages.ts";
+import type { PathRequest } from "../console/console-pages.ts";
 import { StoreUnavailableError, thrownStack } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { listenOptions, peerAddress } from "../core/networks.ts";

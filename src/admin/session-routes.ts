@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
-import { type PathRequest } from "../console/console-pages.ts";
+import type { PathRequest } from "../console/console-pages.ts";
 import type { Log } from "../core/log.ts";
 import { GATEWAY_VERSION } from "../core/version.ts";
 import type { Audit } from "../store/audit.ts";
