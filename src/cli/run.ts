@@ -66,7 +66,8 @@ export async function runGateway(
     watchForCrashes(() => started, loaded, log);
     if (config.adminAccess.oidc) await openidClient();
     // Requests may run from then on: they end as at any stop.
-    const gateway = await startGateway(loaded, log, io.env, () => deferred.push(deferSignals(STOP_SIGNALS)));
+    const onListen = () => new Promise<void>((stops) => deferred.push(deferSignals(STOP_SIGNALS, stops)));
+    const gateway = await startGateway(loaded, log, io.env, onListen);
     started = gateway;
     const alerts = createAlerts(gateway, log, io.env);
     const watching = new AlertWatch(gateway, alerts);
@@ -145,14 +146,14 @@ function reloadOnChange(gateway: Gateway | Primary): void {
 }
 
 /**
- * @param onListen called before it listens; with workers, when all serve
+ * @param onListen called before it listens; returns what settles when a signal is to stop it
  * @throws the error that prevents the start; nothing is left open then.
  */
 async function startGateway(
   loaded: LoadedConfig,
   log: JsonLog,
   env: NodeJS.ProcessEnv,
-  onListen: () => void,
+  onListen: () => Promise<void>,
 ): Promise<Gateway | Primary> {
   const { config } = loaded;
   const address = inheritedSocket("listen", env) ?? config.listen;
@@ -160,13 +161,11 @@ async function startGateway(
     // Created before there are several processes that would.
     if (config.envelopes.key === undefined && !config.store.postgres)
       loadOrCreateSecret(config.store.ledger, (message) => log.warn({}, message));
-    const primary = await Primary.start(loaded, log, address);
-    onListen();
-    return primary;
+    return Primary.start(loaded, log, address, onListen);
   }
   const warmUp = await WarmUp.run(config.warm_up, log);
   const gateway = await Gateway.open(loaded, log);
-  onListen();
+  void onListen();
   try {
     await gateway.listen(address);
   } catch (thrown) {

@@ -22,11 +22,15 @@ export const STOP_SIGNALS: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM"];
 
 /**
  * Defers signals during the start.
+ * @param onSignal called when one comes
  * @returns a function that delivers those that came, to handlers installed meanwhile
  */
-export function deferSignals(signals: readonly NodeJS.Signals[]): () => void {
+export function deferSignals(signals: readonly NodeJS.Signals[], onSignal = () => {}): () => void {
   const pending = new Set<NodeJS.Signals>();
-  const defer = (signal: NodeJS.Signals) => void pending.add(signal);
+  const defer = (signal: NodeJS.Signals) => {
+    pending.add(signal);
+    onSignal();
+  };
   for (const signal of signals) process.on(signal, defer);
   return () => {
     for (const signal of signals) process.off(signal, defer);

@@ -159,8 +159,16 @@ export class Primary {
     await Promise.all(flushes);
   }
 
-  /** @throws the system's error for the address, or Error where a worker does not start */
-  static async start(loaded: LoadedConfig, log: JsonLog, listenAddress: SocketAddress): Promise<Primary> {
+  /**
+   * @param onListen called before it listens; returns what settles when it is to stop: later workers are not waited for then
+   * @throws the system's error for the address, or Error where a worker does not start
+   */
+  static async start(
+    loaded: LoadedConfig,
+    log: JsonLog,
+    listenAddress: SocketAddress,
+    onListen: () => Promise<void>,
+  ): Promise<Primary> {
     const primary = new Primary(loaded, log, listenAddress);
     try {
       const { store, keys } = loaded.config;
@@ -170,7 +178,7 @@ export class Primary {
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
       // While they start: otherwise connections wait for it at the first scrape.
       if (loaded.config.warm_up > 0) promClient();
-      await primary.startListening();
+      await primary.startListening(onListen);
       return primary;
     } catch (thrown) {
       await primary.stop({ drain: 0 });
@@ -182,20 +190,28 @@ export class Primary {
    * Listens when the first worker serves, and settles when all do. Until then nobody can connect; on a socket that a service
    * manager keeps, connections wait in its queue, also for the process that gets the socket after a failed start.
    */
-  private async startListening(): Promise<void> {
+  private async startListening(onListen: () => Promise<void>): Promise<void> {
     const ready = this.slots.map(({ worker }) => worker.ready);
+    let stops: Promise<void> | undefined;
     const listening = Promise.any(ready).then(async () => {
+      stops = onListen();
       this.address = await this.listener.listen();
     });
-    try {
-      await Promise.all([...ready, listening]);
-    } catch (thrown) {
-      // Workers that serve already end as at any stop.
+    const started = Promise.all([...ready, listening]).then(() => {
+      this.starting = false;
+    });
+    // Workers that serve already end as at any stop.
+    const killOthers = () => {
       for (const worker of this.workers) if (!worker.serving) worker.kill();
+    };
+    try {
+      await Promise.race([started, listening.then(() => stops)]);
+      if (this.starting) killOthers();
+    } catch (thrown) {
+      killOthers();
       await listening.catch(() => {});
       throw thrown;
     }
-    this.starting = false;
   }
 
   /** The configuration in force: with the settings of the start. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
+import { freePort } from "../support/free-port.ts";
 import { startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 
@@ -126,6 +127,44 @@ chains: { llm: [auth, models, early], read: [auth] }
   t.equal(await gateway.ended, 0);
   t.match(gateway.text, "SIGINT: stopping");
 });
+
+t.test(
+  "a signal before all workers serve stops the gateway as any other does, and does not wait for them",
+  async (t) => {
+    const port = await freePort();
+    const yaml = `listen: 127.0.0.1:${port}
+workers: 2
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { late: { from: ./late.ts } }
+chains: { llm: [auth, models, late], read: [auth] }
+`;
+    const gateway = await startProcess(t, yaml, {
+      files: { "late.ts": STOPS_BEFORE_IT_SERVES.replace("PORT", `${port}`) },
+    });
+    t.equal(await gateway.ended, 0);
+    t.match(gateway.text, "SIGINT: stopping");
+    t.notMatch(gateway.text, "a worker");
+  },
+);
+
+/** A plugin that sends the primary a signal from the second worker, which then never serves, once the first one does. */
+const STOPS_BEFORE_IT_SERVES = `
+import { openSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+export default class Late {
+  async start() {
+    try {
+      openSync("first", "wx");
+      return;
+    } catch {}
+    const listens = () => fetch("http://127.0.0.1:PORT/v1/models").then(() => true, () => false);
+    while (!(await listens())) await sleep(20);
+    process.kill(process.ppid, "SIGINT");
+    await new Promise(() => setInterval(() => {}, 1000));
+  }
+  request() {}
+}`;
 
 /** A plugin that sends a signal once the output says what to do with the gateway, which listens by then. */
 const STOPS_AT_FIRST_STEPS = `
