@@ -42,6 +42,7 @@ import { CHAT_TOOL_CHOICE, fitChatToolName } from "./support.choice.ts";
 import {
   canRequireByName,
   fitCallId,
+  mixesReasoning,
   NO_REASONING,
   needsReasoning,
   REASONING_MEMBERS,
@@ -64,6 +65,7 @@ export function* encodeRequest(asked: Conversation, context: EncodeContext): Ste
     ...writeSettings(CHAT_SETTINGS, conversation, context),
     ...writeSettings(ANSWER_SETTINGS, conversation, context),
   };
+  if (mixesReasoning(context)) body["reasoning_split"] = true;
   // Without usage a stream could not be accounted for.
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   yield;

@@ -83,6 +83,12 @@ const isAtVendor = (target: NamedModel): boolean => isAtDeepseek(target) || isAt
 /** Reports whether a server is known to refuse messages without reasoning, so that even a client's own bytes are changed. */
 export const refusesLackOfReasoning = (target: NamedModel): boolean => needsReasoning(target) && isAtVendor(target);
 
+/** MiniMax's API, which puts reasoning into the text, in `<think>`, unless it is asked for `reasoning_details`. [D] */
+const MINIMAX_HOST = /^api\.minimaxi?\.(?:com|io)$/;
+
+/** Reports whether a server must be asked to send reasoning apart from the text. */
+export const mixesReasoning = ({ url }: NamedModel): boolean => MINIMAX_HOST.test(url?.hostname ?? "");
+
 /** Models that think unasked, of which these vendors' APIs can turn that off. Kimi K2.7 and K3 always think. [D: DeepSeek, Moonshot] */
 const SWITCHED_MODEL = /^(?:deepseek-|kimi-k2\.[56])/;
 

@@ -44,6 +44,20 @@ t.test("a system message between turns is the user's for Mistral's models, and n
   t.same(sent("deepseek-chat", ...turns), { messages: [...before, ["system", "Be terse."]], changed: [] });
 });
 
+t.test("MiniMax is asked for reasoning apart from the text, and no other server", async (t) => {
+  for (const [url, split] of [
+    ["https://api.minimax.io/v1", true],
+    ["https://api.minimaxi.com/v1", true],
+    ["https://openrouter.ai/api/v1", undefined],
+  ] as const) {
+    const asked = { protocol: "another", task: "generate", stream: true, turns: [], tools: [], uses: [] } as const;
+    const to = { ...terms({}, "MiniMax-M3"), url: new URL(url) };
+    const { body } = runAtOnce(request.encode({ ...asked, turns: [], tools: [], uses: [] }, to));
+    t.equal((JSON.parse(body) as { reasoning_split?: boolean }).reasoning_split, split, url);
+    t.same(to.losses.changed, []);
+  }
+});
+
 const SAMPLING = { temperature: 0.7, topP: 0.9, frequencyPenalty: 0.1, presencePenalty: 0.2 };
 
 /** The sampling settings that are sent, and what is dropped. */
