@@ -11,6 +11,7 @@ import {
   type Opaque,
   type Part,
   parseExact,
+  pathOfUse,
   type Reasoning,
   Steps,
   type Text,
@@ -49,6 +50,7 @@ import {
   takesFreeText,
   takesLateSystem,
   takesSearchOptions,
+  takesToolsWithJson,
 } from "./support.models.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS } from "./support.ts";
 import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
@@ -56,7 +58,7 @@ import { CHAT_COMPLETIONS, textMember } from "./wire.ts";
 /** Encodes a Chat request. @throws GatewayError as `context.refuse` makes it. */
 export function* encodeRequest(asked: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(asked, context);
-  const conversation = withAllowedTools(asked, context);
+  const conversation = withPossibleFormat(withAllowedTools(asked, context), context);
   const body: JsonObject = {
     model: context.model,
     messages: yield* messagesOf(conversation, context),
@@ -416,6 +418,25 @@ function allowedChoice(
   if (choice?.mode === "none" && takesOnlyAuto(context)) return { mode: "allowed", names: [], required: false };
   if (choice?.mode !== "named" || choice.server || canRequireByName(context)) return undefined;
   return { mode: "allowed", names: [choice.name], required: true };
+}
+
+/**
+ * Returns a conversation whose format the server takes: tools are left out beside JSON where none may be called.
+ * @throws GatewayError where one may be called
+ */
+function withPossibleFormat(conversation: Conversation, context: EncodeContext): Conversation {
+  const { format, tools, toolChoice } = conversation;
+  if (takesToolsWithJson(context) || format === undefined || format.kind === "text") return conversation;
+  const searches = tools.filter(({ kind }) => kind === "web_search");
+  if (searches.length === tools.length) return conversation;
+  if (toolChoice?.mode !== "none")
+    context.refuse(
+      pathOfUse(conversation, "json_schema", pathOfUse(conversation, "json_object")),
+      "the model answers in JSON only where it has no functions to call",
+      "Leave out the functions, make the answer a function of its own, or choose a model of another vendor.",
+    );
+  context.change(pathOfUse(conversation, "tool_choice"), "no functions are sent: the vendor refuses them beside JSON");
+  return { ...conversation, tools: searches };
 }
 
 /** Encodes the tools of a request. */

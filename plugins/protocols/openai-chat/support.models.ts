@@ -89,6 +89,9 @@ const MINIMAX_HOST = /^api\.minimaxi?\.(?:com|io)$/;
 /** Reports whether a server must be asked to send reasoning apart from the text. */
 export const mixesReasoning = ({ url }: NamedModel): boolean => MINIMAX_HOST.test(url?.hostname ?? "");
 
+/** Reports whether a server takes tools beside JSON: Groq refuses them ("json mode cannot be combined with tool/function calling"). [D] */
+export const takesToolsWithJson = ({ url }: NamedModel): boolean => url?.hostname !== "api.groq.com";
+
 /** Models that think unasked, of which these vendors' APIs can turn that off. Kimi K2.7 and K3 always think. [D: DeepSeek, Moonshot] */
 const SWITCHED_MODEL = /^(?:deepseek-|kimi-k2\.[56])/;
 

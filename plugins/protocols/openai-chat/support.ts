@@ -89,8 +89,11 @@ export const support: SupportTable = {
   citations: "ignored",
   foreign_block: "dropped",
   foreign_media: "refused",
-  json_object: "mapped",
-  json_schema: ["mapped", "without the guarantee of the client's vendor to match it, declared"],
+  json_object: ["mapped", "refused beside functions at Groq, unless none may be called"],
+  json_schema: [
+    "mapped",
+    "without the guarantee of the client's vendor to match it, declared; refused beside functions at Groq, unless none may be called",
+  ],
   json_schema_strict: "mapped",
   stop: ["mapped", "at most 4; more are refused"],
   max_tokens: ["mapped", "as `max_completion_tokens` for OpenAI's models, `max_tokens` for others"],

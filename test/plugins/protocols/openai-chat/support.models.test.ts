@@ -58,6 +58,26 @@ t.test("MiniMax is asked for reasoning apart from the text, and no other server"
   }
 });
 
+t.test("JSON beside functions is refused at Groq, and functions left out where none may be called", async (t) => {
+  const tools: Conversation["tools"] = [{ kind: "function", name: "f", at: "tools.0" }];
+  const written = (host: string, more: Partial<Conversation>) => {
+    const to = { ...terms({}, "openai/gpt-oss-120b"), url: new URL(`https://${host}/v1`) };
+    const base: Conversation = { protocol: "another", task: "generate", stream: false, turns: [], tools, uses: [] };
+    const { body } = runAtOnce(request.encode({ ...base, ...more }, to));
+    const { tools: sent, response_format } = JSON.parse(body) as Record<string, unknown>;
+    return [Array.isArray(sent), response_format !== undefined, to.losses.changed.length];
+  };
+  const format = { kind: "json" } as const;
+  t.throws(() => written("api.groq.com", { format }), {
+    code: "invalid_field",
+    message: /only where it has no functions/,
+  });
+  t.same(written("api.groq.com", { format, toolChoice: { mode: "none" } }), [false, true, 1]);
+  t.same(written("api.groq.com", { format, tools: [] }), [false, true, 0]);
+  t.same(written("api.groq.com", { format: { kind: "text" } }), [true, false, 0]);
+  t.same(written("api.cerebras.ai", { format, toolChoice: { mode: "none" } }), [true, true, 0]);
+});
+
 const SAMPLING = { temperature: 0.7, topP: 0.9, frequencyPenalty: 0.1, presencePenalty: 0.2 };
 
 /** The sampling settings that are sent, and what is dropped. */
