@@ -1,3 +1,4 @@
+import { internalize } from "../wire/internalize.ts";
 import { Calendar, type Period } from "./calendar.ts";
 import type { Caller } from "./caller.ts";
 import { hasHardBudget, type Limits } from "./limit-kinds.ts";
@@ -28,7 +29,7 @@ export interface LimitLevel {
 
 /** Returns the name under which a level is counted. */
 export const limitScope = (kind: LimitLevel["kind"], name: string): string =>
-  kind === "all" ? kind : `${kind}:${name}`;
+  kind === "all" ? kind : internalize(`${kind}:${name}`);
 
 /** Returns a group and its parents: `acme/research`, `acme`. */
 export function groupAndParents(group: string): string[] {
@@ -60,6 +61,9 @@ export class Levels {
   private readonly callers = new Map<string, CallerLevels>();
   private readonly providers: ReadonlyMap<string, LimitLevel>;
   private readonly models: ReadonlyMap<string, LimitLevel>;
+  /** The scopes of models and providers, by their names. */
+  private readonly modelScopes = new Map<string, string>();
+  private readonly providerScopes = new Map<string, string>();
 
   constructor(
     private readonly table: LimitTable = {},
@@ -92,7 +96,9 @@ export class Levels {
 
   /** Returns where the cost of a request counts, limited or not, as in the ledger. */
   scopes(caller: Caller | undefined, model: string, provider: string): string[] {
-    return [...this.caller(caller).scopes, limitScope("model", model), limitScope("provider", provider)];
+    const modelScope = this.modelScopes.getOrInsertComputed(model, (name) => limitScope("model", name));
+    const providerScope = this.providerScopes.getOrInsertComputed(provider, (name) => limitScope("provider", name));
+    return [...this.caller(caller).scopes, modelScope, providerScope];
   }
 
   model(id: string): LimitLevel | undefined {

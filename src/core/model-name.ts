@@ -1,3 +1,4 @@
+import { internalize } from "../wire/internalize.ts";
 import { describeKind } from "../wire/members.ts";
 import { type Edit, setMember } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
@@ -19,7 +20,7 @@ export function readModel(body: Body): string {
   // An escape has six bytes and stands for at least one: a longer value is too long without parsing it.
   if (member.end - member.start > 6 * MAX_MODEL + 2) throw modelTooLong();
   const text = body.slice(member.start, member.end).toString();
-  return VALID_NAMES.has(text.slice(1, -1)) ? text.slice(1, -1) : checkModel(body.value("model") as string);
+  return VALID_NAMES.get(text.slice(1, -1)) ?? checkModel(body.value("model") as string);
 }
 
 /**
@@ -28,14 +29,15 @@ export function readModel(body: Body): string {
  * @throws GatewayError `invalid_field`
  */
 export function checkModel(model: string): string {
-  if (VALID_NAMES.has(model)) return model;
+  const known = VALID_NAMES.get(model);
+  if (known !== undefined) return known;
   if (model === "") throw invalidModel("model is empty.", "Send a name that GET /v1/models lists.");
   if (Buffer.byteLength(model) > MAX_MODEL) throw modelTooLong();
   if (!model.isWellFormed()) throw invalidModel("model holds half of a surrogate pair.", "Write the character whole.");
   if (/\p{Cc}/u.test(model)) throw invalidModel("model holds a control character.", "Remove it.");
   if (model !== model.trim()) throw invalidModel("model begins or ends with white space.", "Remove it.");
   // A name that JSON would escape is checked each time.
-  if (VALID_NAMES.size < MAX_CACHED && !/["\\]/.test(model)) VALID_NAMES.add(model);
+  if (VALID_NAMES.size < MAX_CACHED && !/["\\]/.test(model)) VALID_NAMES.set(model, internalize(model));
   return model;
 }
 
@@ -58,8 +60,8 @@ function modelBytes(body: Body): Buffer | undefined {
   return span && body.slice(span.start, span.end);
 }
 
-/** Names that passed the checks: nearly all requests name one of a few. */
-const VALID_NAMES = new Set<string>();
+/** Names that passed the checks, internalized: nearly all requests name one of a few, which is looked up several times. */
+const VALID_NAMES = new Map<string, string>();
 const MAX_CACHED = 500;
 
 const modelTooLong = (): GatewayError =>

@@ -1,4 +1,5 @@
 import { cacheSlot } from "./cache-slot.ts";
+import { internalize } from "./internalize.ts";
 
 /** What is known about a header name: the same few occur in every message, and a lookup is cheaper than recomputing it. */
 export interface HeaderName {
@@ -69,9 +70,3 @@ function createName(text: string): HeaderName {
   names.set(spelling, name);
   return name;
 }
-
-/**
- * Returns the text as V8's internalized string for property names: two such strings are compared by reference, and it is a copy,
- * where a slice of a larger text would keep that in memory.
- */
-const internalize = (text: string): string => Object.keys({ [text]: true })[0] as string;
