@@ -337,8 +337,9 @@ export class Upstreams {
     });
     if (nonAnswer instanceof Frame) return this.reportedError(nonAnswer, attempt, exchange.protocol);
     if (nonAnswer === "empty") return invalidResponse(`The provider answered ${upstream.status} with nothing.`);
+    if (nonAnswer === undefined) return undefined;
     const [name = "of no type"] = /^[\w.+/-]{1,80}/.exec(type) ?? [];
-    return nonAnswer && invalidResponse(`The provider answered ${upstream.status} with no JSON object (${name}).`);
+    return invalidResponse(`The provider answered ${upstream.status} with no JSON object (${name}).`);
   }
 
   private reportedError(frame: Frame, attempt: Attempt, { overloadedStatus }: Protocol): GatewayError | undefined {
