@@ -235,7 +235,7 @@ function endStep(
   attempt: Attempt | undefined,
 ): boolean {
   const { name, index, deadline, origin, isBuiltIn } = step;
-  checkReplyHeaders(exchange, headersBefore, step);
+  if (!isBuiltIn) checkReplyHeaders(exchange, headersBefore, step);
   checkNotices(exchange, step);
   if (exchange.hasUnreplacedText) throw toPluginError(exchange.unreplacedReason(), origin);
   // A plugin may assign what a store that has none gives: null.
@@ -326,7 +326,7 @@ function runDone(
     } catch (thrown) {
       fail(step, thrown);
     }
-    const broken = removeBrokenUsage(exchange);
+    const broken = step.isBuiltIn ? undefined : removeBrokenUsage(exchange);
     if (broken) fail(step, broken);
   }
   if (pending.length === 0) return first;
