@@ -161,7 +161,7 @@ export class Journal {
     const count = Math.ceil((this.pending.length * MAX_WRITE_BYTES) / this.pendingBytes);
     const bytes = Buffer.from(this.pending.slice(0, count).join(""));
     this.append(bytes);
-    this.pending.splice(0, count);
+    this.pending = this.pending.slice(count);
     this.pendingBytes -= bytes.length;
   }
 
