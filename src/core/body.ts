@@ -237,6 +237,7 @@ export class Body {
     const member = this.member(name);
     if (!member) return undefined;
     const value = this.value(name);
+    if (member.kind !== "object" && member.kind !== "array") return value;
     if (countMembers(this.slice(member.start, member.end)) !== countParsedMembers(value)) throw duplicateMemberError();
     return value;
   }
