@@ -105,15 +105,16 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     this.scanner = new Scanner({ ...SCAN_LIMITS, maxDepth, maxKeys });
     this.pace = new BodyRateMonitor(limits, this);
     if (coding) this.decoder = this.decode(coding);
-    request.on("error", this.onClose);
-    request.on("close", this.onClose);
     if (!(request instanceof ServerRequest && request.deliverTo(this))) {
       request.on("data", (piece: Buffer) => this.onChunk(piece));
       request.on("end", () => this.onEnd());
     }
     if (request.destroyed) this.fail(new GatewayError("client_gone"));
     // Nearly all bodies are complete by now.
-    if (!this.over) this.unsubscribe = options.onAbort?.(() => this.fail(new GatewayError("client_gone")));
+    if (this.over) return;
+    request.on("error", this.onClose);
+    request.on("close", this.onClose);
+    this.unsubscribe = options.onAbort?.(() => this.fail(new GatewayError("client_gone")));
   }
 
   onTooSlow(error: GatewayError): void {
