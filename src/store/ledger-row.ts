@@ -56,7 +56,7 @@ export function entryToRow(entry: LedgerEntry): UsageRow {
     values: [
       entry.id,
       toInteger(entry.time),
-      soleAttemptStart(entry) ?? JSON.stringify(entry.attempts),
+      soleAttemptJson(entry) ?? JSON.stringify(entry.attempts),
       roundToTenth(entry.firstByte),
       roundToTenth(entry.duration) ?? 0,
       toInteger(entry.cost),
@@ -176,7 +176,7 @@ export function sqlRowToEntry(row: Readonly<Record<string, unknown>>): LedgerEnt
   const attempts: unknown = JSON.parse(text("attempts"));
   entry.attempts =
     typeof attempts === "number"
-      ? [{ target: entry.target, status: entry.status, startedAt: attempts }]
+      ? [{ target: entry.target, ...(entry.status !== NO_STATUS && { status: entry.status }), startedAt: attempts }]
       : (attempts as LedgerEntry["attempts"]);
   const firstByte = number("first_byte");
   if (firstByte !== undefined) entry.firstByte = firstByte;
@@ -215,8 +215,14 @@ export const BILLED_APART = ["besides", "drawn", "serverTools", "model"] as cons
 export const isBilledApart = ({ usage }: LedgerEntry): boolean =>
   usage !== undefined && BILLED_APART.some((name) => usage[name] !== undefined);
 
-/** Returns the start of the only attempt if the row describes the rest of it: most exchanges have one successful attempt. */
-function soleAttemptStart({ attempts, target, status }: LedgerEntry): number | undefined {
+/** The status of an exchange whose provider has not answered yet. */
+const NO_STATUS = 0;
+
+/**
+ * Returns the JSON of the start of the only attempt if the row describes the rest of it: most exchanges have one successful
+ * attempt, and none has more when it begins. Text, as SQLite converts a number for a column of texts at more cost.
+ */
+function soleAttemptJson({ attempts, target, status }: LedgerEntry): string | undefined {
   const [only] = attempts;
   if (
     only === undefined ||
@@ -228,7 +234,8 @@ function soleAttemptStart({ attempts, target, status }: LedgerEntry): number | u
     !Number.isFinite(only.startedAt)
   )
     return;
-  return only.target === target && only.status === status ? only.startedAt : undefined;
+  const described = status === NO_STATUS ? undefined : status;
+  return only.target === target && only.status === described ? String(only.startedAt) : undefined;
 }
 
 /** The parts of an entry in `detail` besides its usage. */
@@ -241,25 +248,28 @@ function detailJson({ usage, bytes, address, error, dropped, notices, once }: Le
     return some ? JSON.stringify({ bytes, address, error, dropped, notices, known: false }) : null;
   }
   const { in: input, out: output, serverTools, tier, images, drawn, model, besides, providerCost } = usage;
-  const rest: Record<string, unknown> = {};
-  if (bytes) rest["bytes"] = bytes;
-  if (address !== undefined) rest["address"] = address;
-  if (error) rest["error"] = error;
-  if (dropped) rest["dropped"] = dropped;
-  if (notices) rest["notices"] = notices;
-  if (once !== undefined) rest["once"] = once;
   const restIn = omitMembers(input, "total", "cached");
-  if (restIn) rest["in"] = restIn;
   const restOut = omitMembers(output, "total", "reasoning");
-  if (restOut) rest["out"] = restOut;
-  if (serverTools) rest["serverTools"] = serverTools;
-  if (tier !== undefined) rest["tier"] = tier;
-  if (images) rest["images"] = images;
-  if (drawn) rest["drawn"] = drawn;
-  if (model !== undefined) rest["model"] = model;
-  if (besides) rest["besides"] = besides;
-  if (providerCost !== undefined) rest["providerCost"] = providerCost;
-  return JSON.stringify(rest);
+  const rare =
+    bytes ?? error ?? dropped ?? notices ?? once ?? serverTools ?? tier ?? images ?? drawn ?? model ?? besides;
+  // Most exchanges, which need no JSON then.
+  if ((rare ?? restIn ?? restOut ?? providerCost) === undefined) return addressJson(address);
+  const named = { bytes, address, error, dropped, notices, once, in: restIn, out: restOut };
+  return JSON.stringify({ ...named, serverTools, tier, images, drawn, model, besides, providerCost });
+}
+
+/** The JSON of recent addresses. */
+const addressTexts = new Map<string, string>();
+const MAX_ADDRESSES = 1000;
+
+/** Serializes an address, if there is one, as all that `detail` has. */
+function addressJson(address = ""): string {
+  const known = addressTexts.get(address);
+  if (known !== undefined) return known;
+  if (addressTexts.size >= MAX_ADDRESSES) addressTexts.clear();
+  const json = address === "" ? "{}" : JSON.stringify({ address });
+  addressTexts.set(address, json);
+  return json;
 }
 
 /** Returns the members except these two; undefined if there are no others. */

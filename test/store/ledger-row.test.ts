@@ -106,6 +106,14 @@ t.test("attempts are restored unchanged, however few members they have", async (
   for (const [why, attempts] of lists) t.same(back(entryToRow({ ...entry, attempts })).attempts, attempts, why);
   const usual = { ...entry, attempts: lists[1]?.[1] ?? [] };
   t.notMatch(JSON.stringify(entryToRow(usual).values), "p:m", "the default is not stored twice");
+  const begun = { ...entry, status: 0, outcome: "interrupted" as const };
+  for (const attempts of [
+    [{ target, startedAt: 1 }],
+    [{ target, status: 0, startedAt: 1 }],
+    [{ target, status, startedAt: 1 }],
+  ])
+    t.same(back(entryToRow({ ...begun, attempts })).attempts, attempts);
+  t.notMatch(JSON.stringify(entryToRow({ ...begun, attempts: [{ target, startedAt: 1 }] }).values), "p:m");
 });
 
 t.test("entries of a kind have the same kind, which contains nothing of one exchange", async (t) => {
