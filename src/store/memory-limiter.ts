@@ -20,7 +20,6 @@ import {
   rpmExcess,
   SOFT_BUDGETS_UNKNOWN,
   spendUnknownError,
-  tighterLimit,
   tokensToReserve,
   tpmExcess,
   warnIfNearlySpent,
@@ -432,6 +431,17 @@ export class MemoryLimiter extends Limiter {
     return rateLimitState({ sum: window.sum(now), reset: window.timeUntilEmpty(now) }, limit, this.partOf(limit));
   }
 
+  /** Returns what leaves less: a known state, or a window's, which is only made then. */
+  private tighterLimit(
+    known: RateLimitState | undefined,
+    window: RateWindow,
+    limit: number,
+    now: number,
+  ): RateLimitState {
+    const remaining = Math.max(0, this.partOf(limit) - window.sum(now));
+    return known && known.remaining <= remaining ? known : this.rateLimitState(window, limit, now);
+  }
+
   private reserveLevel(
     level: LimitLevel,
     counts: ScopeCounts,
@@ -443,11 +453,11 @@ export class MemoryLimiter extends Limiter {
     counts.running++;
     if (rpm > 0) {
       counts.requests.add(now, 1);
-      grant.requests = tighterLimit(grant.requests, this.rateLimitState(counts.requests, rpm, now));
+      grant.requests = this.tighterLimit(grant.requests, counts.requests, rpm, now);
     }
     if (tpm > 0) {
       counts.tokens.add(now, tokensToReserve(maximum, this.partOf(tpm)));
-      grant.tokens = tighterLimit(grant.tokens, this.rateLimitState(counts.tokens, tpm, now));
+      grant.tokens = this.tighterLimit(grant.tokens, counts.tokens, tpm, now);
     }
     for (let i = 0; i < budgets.length; i++) {
       const budget = budgets[i] as Budget;
@@ -458,7 +468,11 @@ export class MemoryLimiter extends Limiter {
   }
 
   private countsOf(scope: string): ScopeCounts {
-    return this.scopes.getOrInsertComputed(scope, () => new ScopeCounts(this.windows));
+    const known = this.scopes.get(scope);
+    if (known) return known;
+    const made = new ScopeCounts(this.windows);
+    this.scopes.set(scope, made);
+    return made;
   }
 
   /** Returns the current sum of a period; what was spent before must be loaded. */
