@@ -10,7 +10,7 @@ import type { Protocol } from "../core/protocol.ts";
 import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/received-answer.ts";
-import { checkHeaderLines } from "../wire/headers.ts";
+import { CHALLENGE, checkHeaderLines } from "../wire/headers.ts";
 import { linger } from "./linger.ts";
 import { ResponseStream } from "./response-stream.ts";
 import { ResponseWriter, STALL_TIMEOUT } from "./response-writer.ts";
@@ -210,6 +210,7 @@ export function sendErrorResponse(
   const body = Buffer.from(protocol.error(error, id));
   const lines = [...idLines(protocol, id), ...extra];
   if (!error.retry) lines.push("x-should-retry", "false");
+  if (error.status === 401) lines.push(...CHALLENGE);
   if (error.allow) lines.push("allow", error.allow.join(", "));
   if (isCacheable(request)) lines.push(...UNCACHED);
   if (error.retryAfter !== undefined) lines.push(...retryAfterLines(error.retryAfter));

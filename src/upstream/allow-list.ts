@@ -1,4 +1,4 @@
-import type { HeaderList } from "../wire/headers.ts";
+import { CHALLENGE, type HeaderList } from "../wire/headers.ts";
 
 /** Request headers of every protocol that are forwarded upstream. */
 export const REQUEST_HEADERS = ["content-type", "accept", "accept-language", "user-agent"];
@@ -47,7 +47,8 @@ const MAX_ID_LENGTH = 128;
 export const requestIdOf = (headers: HeaderList): string | undefined =>
   (headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]))?.slice(0, MAX_ID_LENGTH);
 
-/** Marks a response as not worth a retry, unless the provider has said itself whether it is. */
-export function setShouldRetry(status: number, headers: HeaderList): void {
+/** Adds what clients need beside the status: whether a retry is worth it, and the challenge of a 401. What the provider says counts. */
+export function completeHeaders(status: number, headers: HeaderList): void {
   if (FINAL_STATUSES.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
+  if (status === 401 && !headers.has(CHALLENGE[0])) headers.append(...CHALLENGE);
 }

@@ -16,10 +16,10 @@ import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { addCredential, upstreamPath } from "./address.ts";
 import {
   AllowList,
+  completeHeaders,
   REQUEST_HEADERS,
   RESPONSE_HEADERS,
   requestIdOf,
-  setShouldRetry,
   TRACE_HEADERS,
 } from "./allow-list.ts";
 import { BufferedResponse } from "./buffered-response.ts";
@@ -405,7 +405,7 @@ export class Upstreams {
     const { protocol } = attempt;
     const headers = redactor.headers(received.filter(this.responseAllowList(protocol).allows));
     preventRendering(headers);
-    setShouldRetry(status, headers);
+    completeHeaders(status, headers);
     if (exhausted && status >= 400) headers.set("x-should-retry", "false");
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
     // The length belongs to the provider's framing, or to a body that a 204 or 304 does not have (RFC 9110 §8.6).

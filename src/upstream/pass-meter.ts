@@ -8,7 +8,7 @@ import type { Redactor } from "../core/redactor.ts";
 import { StreamUsage } from "../core/stream-usage.ts";
 import type { PassThroughObjects } from "../objects/pass-through-objects.ts";
 import { HeaderList, headerObject, isEventStream } from "../wire/headers.ts";
-import { setShouldRetry } from "./allow-list.ts";
+import { completeHeaders } from "./allow-list.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
 import { preventRendering } from "./prevent-rendering.ts";
@@ -69,7 +69,7 @@ export class PassMeter implements PassObserver {
     recordHead(exchange, attempt, status, received, this.redactor);
     this.refused = status === 401;
     exchange.streaming = isEventStream(headers.get("content-type"));
-    setShouldRetry(status, headers);
+    completeHeaders(status, headers);
     // These two have no body for it to describe (RFC 9110 §8.6).
     if (status === 204 || status === 304) headers.delete("content-length");
     if (exchange.streaming) headers.append("x-accel-buffering", "no");

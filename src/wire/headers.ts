@@ -3,6 +3,12 @@ import { type HeaderName, headerName } from "./header-names.ts";
 /** Request headers in which clients send only a key. */
 export const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "api-key"];
 
+/**
+ * The header that a 401 must have (RFC 9110 §15.5.2): clients of Java and Android throw without it, instead of showing the error.
+ * Browsers ask nobody for a password of this kind.
+ */
+export const CHALLENGE = ["www-authenticate", 'Bearer realm="model-gateway"'] as const;
+
 /** Request headers with a client's own credentials, which must not reach a provider. */
 export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
   ...KEY_HEADERS,

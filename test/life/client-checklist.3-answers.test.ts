@@ -153,6 +153,7 @@ gathered(
           const { headers, status: told } = await gate.ask(client, vendor, { stream });
           t.equal(told, status, way);
           t.equal(headers.get("x-should-retry"), "false", `${way}, ${status}`);
+          t.equal(headers.has("www-authenticate"), status === 401, `${way}, ${status}`);
         }
         const limited = JSON.stringify(
           REFUSED[vendor]("rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"),
@@ -175,6 +176,7 @@ gathered(
       t.same([unknown.status, unknown.headers.get("x-should-retry")], [404, "false"], client);
       const wrong = await gate.post(pathFor(client, "none"), {}, { authorization: "Bearer wrong-key-0123456789" });
       t.same([wrong.status, wrong.headers.get("x-should-retry")], [401, "false"], client);
+      t.match(wrong.headers.get("www-authenticate"), /^Bearer realm=/, client);
     }
   },
 );

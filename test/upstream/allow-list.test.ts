@@ -1,6 +1,6 @@
 import t from "tap";
-import { AllowList, requestIdOf, setShouldRetry } from "../../src/upstream/allow-list.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
+import { AllowList, completeHeaders, requestIdOf } from "../../src/upstream/allow-list.ts";
+import { HeaderList, headerValues } from "../../src/wire/headers.ts";
 
 t.test("names pass exactly or by a prefix, and no others, however often they are checked", async (t) => {
   const { allows } = new AllowList(["accept", "x-own-*"]);
@@ -24,7 +24,7 @@ t.test("a provider's id of a request is found under either name", async (t) => {
 t.test("clients are told not to retry where that changes nothing, unless the provider has told them", async (t) => {
   const advised = (status: number, ...lines: string[]) => {
     const headers = new HeaderList(lines);
-    setShouldRetry(status, headers);
+    completeHeaders(status, headers);
     return headers.get("x-should-retry");
   };
   const statuses = [200, 401, 402, 403, 404, 429, 500];
@@ -33,4 +33,15 @@ t.test("clients are told not to retry where that changes nothing, unless the pro
     [401, 402, 403, 404],
   );
   t.equal(advised(401, "x-should-retry", "true"), "true");
+});
+
+t.test("a 401 has a challenge, as HTTP's clients require it; a provider's own stays", async (t) => {
+  const challenges = (status: number, ...lines: string[]) => {
+    const headers = new HeaderList(lines);
+    completeHeaders(status, headers);
+    return headerValues(headers, "www-authenticate");
+  };
+  t.same(challenges(401), ['Bearer realm="model-gateway"']);
+  t.same(challenges(401, "WWW-Authenticate", "Basic"), ["Basic"]);
+  for (const status of [200, 400, 403, 404]) t.same(challenges(status), []);
 });
