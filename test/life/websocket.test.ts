@@ -375,6 +375,23 @@ t.test("incomplete messages of one key have a bound in total; what exceeds it en
   await until(() => again.messages.includes(String(half.length)), "a message where others have ended");
 });
 
+t.test("the incomplete message of a client that has left takes no room from others", async (t) => {
+  const { running } = await talking(t, (message) => String(message.length));
+  const limited = { authorization: `Bearer ${LIMITED}` };
+  const half = "a".repeat(9 * 1024 * 1024);
+  for (const left of [1, 2]) {
+    const { socket } = await open(address(running), [], limited);
+    socket.send(half, { fin: false });
+    await until(() => socket.bufferedAmount === 0, "half a message to be sent");
+    socket.terminate();
+    await until(() => ended(running).length === left);
+  }
+  t.match(ended(running), [{ outcome: "aborted" }, { outcome: "aborted" }]);
+  const other = await open(address(running), [], limited);
+  other.socket.send(half);
+  await until(() => other.messages.includes(String(half.length)), "a message where others have left");
+});
+
 t.test("incomplete messages of several keys give way to that of a key that has less", async (t) => {
   const { running } = await talking(t, (message) => String(message.length));
   const half = "a".repeat(8 * 1024 * 1024);
