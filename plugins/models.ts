@@ -91,7 +91,7 @@ export default class Models implements Plugin {
     if (exchange.targets.length === 0)
       throw new GatewayError("no_target", {
         message: `No provider of the model "${model.id}" is switched on.`,
-        hint: "Its providers want credentials: see the gateway's start-up message.",
+        hint: "Its providers want credentials; the operator's verb check says which.",
         retry: false,
       });
   }

@@ -264,9 +264,10 @@ export class Gateway {
    * Returns what a reload would change.
    * @throws ConfigError
    */
-  async compare(): Promise<Pick<ReloadResult, "changes" | "restart">> {
+  async compare(): Promise<Omit<ReloadResult, "generation">> {
     const next = await this.loaded.again();
-    return { changes: this.loaded.changesTo(next, this.plugins), restart: next.sectionsToRestart(this.config) };
+    const changes = this.loaded.changesTo(next, this.plugins);
+    return { changes, restart: next.sectionsToRestart(this.config), notices: next.noticesSince(this.loaded) };
   }
 
   /** Returns the sections of gateway.yaml on disk that wait for the next start. @throws ConfigError */
@@ -306,6 +307,7 @@ export class Gateway {
     number = this.number + (generation ? 1 : 0),
   ): ReloadResult {
     const restart = loaded.sectionsToRestart(this.config);
+    const notices = loaded.noticesSince(this.loaded);
     if (generation && this.stopping) void generation.close(false);
     else if (generation) {
       const former = this.serving;
@@ -319,7 +321,7 @@ export class Gateway {
       this.shared.log.level = loaded.config.log.level;
       this.retire(former);
     } else this.number = number;
-    return { changes, restart, generation: this.number };
+    return { changes, restart, notices, generation: this.number };
   }
 
   /** Closes a prepared generation that is not wanted. */

@@ -79,6 +79,11 @@ export class LoadedConfig {
     return (this.isStillOnDisk() ? this : await this.again()).sectionsToRestart(inForce);
   }
 
+  /** Returns the warnings that the former configuration did not have. */
+  noticesSince(former: LoadedConfig): string[] {
+    return this.config.notices.filter((notice) => !former.config.notices.includes(notice));
+  }
+
   /**
    * Reports whether the file is on disk as it was loaded. One with secrets of other files (`$file:`) never counts as such, because
    * these may have changed.

@@ -13,6 +13,8 @@ export interface ReloadResult {
   readonly changes: readonly Change[];
   /** Sections whose changes take effect only at the next start. */
   readonly restart: readonly string[];
+  /** Warnings that the former configuration did not have, such as providers that are off now. */
+  readonly notices: readonly string[];
   /** The number of the generation that serves from now on. */
   readonly generation: number;
 }
@@ -85,11 +87,12 @@ export class Reloads {
       const reloaded = await this.act();
       this.succeeded++;
       this.last = { time: Date.now() };
-      const { changes, restart, generation } = reloaded;
+      const { changes, restart, notices, generation } = reloaded;
       const [{ who }, paths] = [by, changes.map(({ path }) => path)];
       if (changes.length === 0) this.log.info({ generation, who }, "reload: nothing has changed");
       else this.log.info({ generation, who, changes: paths.slice(0, MAX_LOGGED) }, "the configuration was reloaded");
       if (restart.length > 0) this.log.warn({ restart }, "reload: this takes effect at the next start");
+      if (notices.length > 0) this.log.warn({ notices }, "reload: check the new configuration");
       await this.trail.recordAction(by, ...RELOAD_ACTION, {
         ...{ generation, ...this.served() },
         changes: changes.slice(0, MAX_RECORDED).map(shortenChange),

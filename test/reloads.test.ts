@@ -24,10 +24,11 @@ t.test("reloads run one after the other, and each is reported", async (t) => {
     running--;
     number++;
     if (number === 2) throw new Error("it is broken");
-    if (number === 3) return { changes: [], restart: [], generation: 2 };
+    if (number === 3) return { changes: [], restart: [], notices: [], generation: 2 };
     return {
       changes: [{ path: "models.m.context", before: "1", after: `2${"0".repeat(999)}` }],
       restart: ["listen"],
+      notices: ['provider "acme" is off: ACME_KEY is not set'],
       generation: 2,
     };
   };
@@ -58,6 +59,7 @@ t.test("reloads run one after the other, and each is reported", async (t) => {
     [
       ["info", "the configuration was reloaded"],
       ["warn", "reload: this takes effect at the next start"],
+      ["warn", "reload: check the new configuration"],
       ["error", "the configuration was not reloaded, and nothing has changed"],
       ["info", "reload: nothing has changed"],
     ],

@@ -27,7 +27,7 @@ export interface AdminGateway {
   readonly unwritten: UnwrittenLines | undefined;
   readiness(): Readiness;
   reload(by: Initiator): Promise<ReloadResult>;
-  compare(): Promise<Pick<ReloadResult, "changes" | "restart">>;
+  compare(): Promise<Omit<ReloadResult, "generation">>;
   /** Returns the sections of gateway.yaml on disk that wait for the next start. @throws ConfigError */
   awaitingRestart(): Promise<ReloadResult["restart"]>;
   /** Switches a provider or a target off or on, until this process ends. @param name of a provider or a target */

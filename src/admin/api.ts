@@ -167,12 +167,14 @@ export const ROUTES: readonly AdminRoute[] = [
       "restart",
     ],
   }),
-  route("GET", "config/diff", "What a reload would change.", diff, { responseFields: ["changes", "restart"] }),
+  route("GET", "config/diff", "What a reload would change.", diff, {
+    responseFields: ["changes", "restart", "notices"],
+  }),
   route("POST", "explain", "How a request would be handled; no provider is called.", handleExplain, {
     body: ExplainSchema,
   }),
   route("POST", "reload", "Reloads gateway.yaml.", reload, {
-    ...{ body: Reload, responseFields: ["changes", "restart", "generation"] },
+    ...{ body: Reload, responseFields: ["changes", "restart", "notices", "generation"] },
   }),
   route("GET", "generations", "Loaded configurations (generations).", generations, { responseFields: ["generations"] }),
   route("GET", "audit", "Who changed what, newest first.", audit, {

@@ -1,6 +1,6 @@
 import type { ReloadResult } from "../reloads.ts";
 import { ADMIN_OPTIONS, type AdminEndpoint, askAdmin, selectAdmin } from "./admin-client.ts";
-import { printRestart } from "./reload.ts";
+import { printNotices, printRestart } from "./reload.ts";
 import { parseVerbArguments, printJson, type Terminal } from "./verb.ts";
 
 /** Runs the verb `diff`. Returns the exit code. @throws UsageError */
@@ -12,11 +12,14 @@ export async function runDiff(
   const { values } = parseVerbArguments(args, ADMIN_OPTIONS);
   const found = await askAdmin(selectAdmin(values.admin, admin, io.folder), values.token, io, "/api/config/diff");
   if (!found) return 1;
-  const { changes, restart } = found as Pick<ReloadResult, "changes" | "restart">;
+  const { changes, restart, notices } = found as Omit<ReloadResult, "generation">;
   if (values.json) printJson(found, io);
   else if (changes.length === 0) io.out("Nothing would change.");
   else
     for (const { path, before, after } of changes) io.out(`${path}: ${before ?? "(absent)"} -> ${after ?? "(gone)"}`);
-  if (!values.json) printRestart(restart, io);
+  if (!values.json) {
+    printRestart(restart, io);
+    printNotices(notices, io);
+  }
   return changes.length === 0 ? 0 : 1;
 }

@@ -240,7 +240,7 @@ export class Primary {
   }
 
   /** Returns what a reload would change. @throws ConfigError */
-  async compare(): Promise<Pick<ReloadResult, "changes" | "restart">> {
+  async compare(): Promise<Omit<ReloadResult, "generation">> {
     return this.compareWith(await this.loaded.again());
   }
 
@@ -383,13 +383,14 @@ export class Primary {
     return this.stop({ drain: crashDrain(this.config) });
   }
 
-  private compareWith(next: LoadedConfig): Pick<ReloadResult, "changes" | "restart"> {
-    return { changes: this.loaded.changesTo(next, this.plugins), restart: next.sectionsToRestart(this.started) };
+  private compareWith(next: LoadedConfig): Omit<ReloadResult, "generation"> {
+    const changes = this.loaded.changesTo(next, this.plugins);
+    return { changes, restart: next.sectionsToRestart(this.started), notices: next.noticesSince(this.loaded) };
   }
 
   private async reloadNow(): Promise<ReloadResult> {
     const next = await this.loaded.again();
-    const { changes, restart } = this.compareWith(next);
+    const { changes, restart, notices } = this.compareWith(next);
     if (changes.length > 0) {
       const { text } = next.config;
       const serving = this.serving.filter((worker) => !worker.draining);
@@ -403,7 +404,7 @@ export class Primary {
       // Facts about a changed provider are stale; workers send current ones again. The operator's switches and conversations stay.
       for (const [key, { topic }] of this.facts) if (topic === HEALTH_TOPIC.name) this.facts.delete(key);
     }
-    return { changes, restart, generation: this.generationNumber };
+    return { changes, restart, notices, generation: this.generationNumber };
   }
 
   /** Reloads a worker that started before the last reload. Must not run beside a reload. */

@@ -88,6 +88,20 @@ t.test("reload and diff print the result, and fail with what is wrong", async (t
   await t.rejects(verb(diff.runDiff, base, ["--nope"]));
 });
 
+t.test("reload and diff print what the new file turns off, and not again with later reloads", async (t) => {
+  const { base, folder, gateway } = await startAdmin(t, WITH_TOKENS);
+  const file = join(folder, "gateway.yaml");
+  const off = readFileSync(file, "utf8").replace('url: "demo:"', "$&, credential: $NOT_SET_ANYWHERE");
+  const note = 'note: provider "demo" is off: NOT_SET_ANYWHERE is not set';
+  writeFileSync(file, off);
+  t.equal((await verb(diff.runDiff, base)).text.split("\n").at(-1), note);
+  t.same((await verb(reload.runReload, base)).text.split("\n").slice(1), [note]);
+  t.ok(gateway.config.providers[0]?.off);
+  writeFileSync(file, `${off}drain: 8s\n`);
+  t.same((await verb(diff.runDiff, base)).text, "drain: 10m -> 8s");
+  t.match(await verb(reload.runReload, base), { code: 0, text: /^Reloaded: one change, generation 3\.$/ });
+});
+
 t.test("the admin side's address can be given while the file is invalid", async (t) => {
   const at = (yaml: string) => {
     const own = folder(t, { "gateway.yaml": yaml });
