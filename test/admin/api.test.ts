@@ -271,12 +271,13 @@ t.test("the configuration is shown without its secrets, compared and reloaded", 
       ({ name, phases }: { name: string; phases: string[] }) => name === "auth" && phases.includes("access"),
     ),
   );
-  t.same((await ask("GET", "/api/config/diff")).body, { changes: [], restart: [] });
+  t.same((await ask("GET", "/api/config/diff")).body, { changes: [], restart: [], notices: [] });
   const file = join(folder, "gateway.yaml");
   writeFileSync(file, `${gateway.config.text}drain: 5s\n`);
   t.same((await ask("GET", "/api/config/diff")).body, {
     changes: [{ path: "drain", before: "10m", after: "5s" }],
     restart: [],
+    notices: [],
   });
   t.equal(gateway.config.drain, 600_000, "no change yet");
   t.match((await ask("POST", "/api/reload")).body, { generation: 2, changes: [{ path: "drain" }] });
