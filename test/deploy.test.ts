@@ -109,8 +109,9 @@ t.test("the compose file with one gateway builds this checkout, read-only, and a
 });
 
 t.test("the compose file with three gateways refers to existing files, and they count and bill together", async (t) => {
-  const { services, volumes } = parse(text("deploy/compose/compose.yaml"), { merge: true }) as {
+  const { networks, services, volumes } = parse(text("deploy/compose/compose.yaml"), { merge: true }) as {
     services: Record<string, { volumes?: string[]; networks?: Record<string, { ipv4_address: string }> }>;
+    networks: { default: { ipam: { config: { subnet: string }[] } } };
     volumes: object;
   };
   const gateways = Object.keys(services).filter((name) => name.startsWith("gateway-"));
@@ -133,6 +134,8 @@ t.test("the compose file with three gateways refers to existing files, and they 
   const config = await checked(text("deploy/compose/gateway.yaml"), env);
   t.match(config, { instances: 3, store: { limits: "redis://redis:6379" }, listen: { host: "0.0.0.0", port: 8080 } });
   t.equal(config.store.postgres?.journal, "/var/lib/model-gateway/journal", "on its volume");
+  const { subnet } = networks.default.ipam.config[0] ?? { subnet: "" };
+  t.same(config.trust, [subnet], "clients of a company's own networks cannot claim another address");
   t.same(
     config.warnings.filter(({ message }) => !/is off/.test(message)),
     [],
