@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,7 +11,8 @@ import { loadConfig } from "../src/config/load.ts";
 import { findExtensions } from "../src/loaded-config.ts";
 import { freePort } from "./support/free-port.ts";
 import { asking } from "./support/gateway.ts";
-import { startDeployedNginx, startPair } from "./support/nginx.ts";
+import { listen } from "./support/listen.ts";
+import { startBalancer, startDeployedNginx, startPair } from "./support/nginx.ts";
 import { startProcess } from "./support/process.ts";
 import { send, UNTIL_ANSWERED } from "./support/raw.ts";
 import { until } from "./support/until.ts";
@@ -388,6 +390,16 @@ t.test("each service manager waits longer than drain, which includes linger", as
 
 t.test("the block for nginx on a page is the tested file", async (t) => {
   t.ok(text("docs/deploy.md").includes(`\`\`\`nginx\n${text("deploy/nginx/gateway.conf")}\`\`\``));
+});
+
+t.test("headers that clients name with an underscore pass each block for nginx", async (t) => {
+  const port = await listen(t, createServer((request, response) => response.end(request.headers["session_id"])));
+  const started = [startDeployedNginx(t, port), startPair(t, [port, port]), startBalancer(t, [port, port, port])];
+  for (const nginx of await Promise.all(started)) {
+    if (!nginx) return;
+    const answer = await fetch(`http://127.0.0.1:${nginx.port}/`, { headers: { session_id: "s-1" } });
+    t.equal(await answer.text(), "s-1", "Codex names the conversation so");
+  }
 });
 
 t.test("a health check by HTTP/1.0 without Host is answered behind nginx too", async (t) => {
