@@ -393,7 +393,10 @@ t.test("the block for nginx on a page is the tested file", async (t) => {
 });
 
 t.test("headers that clients name with an underscore pass each block for nginx", async (t) => {
-  const port = await listen(t, createServer((request, response) => response.end(request.headers["session_id"])));
+  const port = await listen(
+    t,
+    createServer((request, response) => response.end(request.headers["session_id"])),
+  );
   const started = [startDeployedNginx(t, port), startPair(t, [port, port]), startBalancer(t, [port, port, port])];
   for (const nginx of await Promise.all(started)) {
     if (!nginx) return;
