@@ -351,6 +351,7 @@ t.test("systemd accepts unit and socket, with little exposure, if it is installe
   const unit = text("deploy/systemd/model-gateway.service")
     .replaceAll("/opt/model-gateway", ROOT.replace(/\/$/, ""))
     .replace(/^User=.*$/m, "User=daemon");
+  t.match(unit, /^LogRateLimitIntervalSec=0$/m, "journald drops no line of a request");
   mkdirSync(join(folder, "units"));
   writeFileSync(join(folder, "units/model-gateway.service"), unit);
   writeFileSync(join(folder, "units/model-gateway.socket"), text("deploy/systemd/model-gateway.socket"));
