@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Calendar, PERIODS, type Period } from "../../core/calendar.ts";
+import type { Calendar, Period } from "../../core/calendar.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
 import type { MaybePromise } from "../../core/plugin.ts";
@@ -29,6 +29,7 @@ import { chargeOfRow, exchangeId, type FindCharges, ORPHAN_TIMEOUT, ORPHAN_TTL }
 import type { PlacedSpending } from "../spend.ts";
 import { KnownSums } from "./known-sums.ts";
 import { LedgerSums } from "./ledger-sums.ts";
+import { LedgerWrites } from "./ledger-writes.ts";
 import { type OnSum, parseExcess, parseGrant, parseStatuses, ReplyReader } from "./replies.ts";
 import {
   REPLY_DEADLINE,
@@ -44,6 +45,7 @@ import {
   packLevel,
   packReservation,
   parseSumName,
+  possibleSumNames,
   type SumName,
   sumName,
   sumTtl,
@@ -132,8 +134,7 @@ export class RedisLimiter extends Limiter {
   private readonly ledgerSums: LedgerSums;
   private readonly messages: ServerMessages;
   private readonly unreported: UnreportedSpending;
-  /** The position up to which this process's rows are in the ledger's store. */
-  private stored = 0;
+  private readonly writes: LedgerWrites;
   private unsent: PlacedCharge[] = [];
   private readonly countedNames = new CountedNames();
   /** Counts here while the server is unreachable. */
@@ -144,7 +145,6 @@ export class RedisLimiter extends Limiter {
   /** Resolves when all processes that have counted apart count with the server. Never rejects. */
   private beginning: Promise<void> | undefined;
   private readonly ending = new AbortController();
-  private writing: Promise<void> | undefined;
   /** Whether the server has forgotten this process, or never known it, and they do not count together yet. */
   private mustRejoin = true;
   private timer: NodeJS.Timeout | undefined;
@@ -159,6 +159,7 @@ export class RedisLimiter extends Limiter {
     super();
     this.clock = parts.clock ?? Date.now;
     this.ledgerSums = new LedgerSums(parts.spentSince, this.clock);
+    this.writes = new LedgerWrites(parts.place, parts.flushLedger);
     this.messages = new ServerMessages(parts.server.address, parts.warn, parts.info);
     this.unreported = new UnreportedSpending(parts.place().journal);
     this.fallback = this.createFallback();
@@ -204,13 +205,13 @@ export class RedisLimiter extends Limiter {
     this.reservations.delete(id);
     if (!this.fallback) {
       if (running) this.settleShared(running, charge, unused, unreserved);
-      else if (unreserved) this.unsent.push({ charge, unreserved, position: this.position });
+      else if (unreserved) this.unsent.push({ charge, unreserved, position: this.writes.position });
       if (this.unsent.length >= MAX_UNSENT) this.sendUnreserved();
       return;
     }
     const used = this.countedNames.countOnce(charge);
     this.fallback.settle(id, used, unused, unreserved);
-    if (unreserved) this.addUnreserved(unreserved, used.cost, this.position);
+    if (unreserved) this.addUnreserved(unreserved, used.cost, this.writes.position);
     if (!running) return;
     this.addUnreported(
       running,
@@ -362,7 +363,7 @@ export class RedisLimiter extends Limiter {
     const { epoch } = this;
     const amounts = [String(Math.ceil(tokens)), toDecimal(cost)];
     const report = randomUUID();
-    const { position } = this;
+    const { position } = this.writes;
     const elsewhere = unreserved ? [report, String(unreserved.time), ...unreserved.scopes] : [];
     const args = [this.owner, id, ...amounts, unused, once, this.unreported.rowPlace(position), ...elsewhere];
     const settleLater = () => {
@@ -436,7 +437,7 @@ export class RedisLimiter extends Limiter {
     running: RedisReservation,
     { tokens, cost, once = "" }: Charge,
     unused: string,
-    position = this.position,
+    position = this.writes.position,
   ): void {
     const { reservation, time, json, epoch, granted } = running;
     if (epoch === undefined) {
@@ -452,7 +453,7 @@ export class RedisLimiter extends Limiter {
 
   /** Records a cost for all budgets that its scopes may have by now, to be sent to the server later. */
   private addUnreserved(unreserved: Unreserved, cost: number, position: number): void {
-    this.addPayments(this.possibleSums(unreserved), cost, position);
+    this.addPayments(possibleSumNames(unreserved, this.parts.calendar), cost, position);
     this.payIfShared();
   }
 
@@ -460,23 +461,14 @@ export class RedisLimiter extends Limiter {
   private addNamed(name: string, charges: readonly PlacedCharge[]): void {
     const payments = charges.flatMap(({ charge, unreserved, position }) => {
       const { cost } = this.countedNames.countOnce(charge);
-      return this.possibleSums(unreserved).map((sum) => ({ sum: sum.name, cost, position }));
+      return possibleSumNames(unreserved, this.parts.calendar).map((sum) => ({ sum: sum.name, cost, position }));
     });
     this.unreported.addNamedPayments(name, payments);
     this.payIfShared();
   }
 
-  private possibleSums({ scopes, time }: Unreserved): SumName[] {
-    return scopes.flatMap((scope) => PERIODS.map((per) => sumName(scope, per, this.parts.calendar, time)));
-  }
-
   private addPayments(sums: readonly SumName[], cost: number, position: number): void {
     for (const { name } of sums) this.unreported.addPayment({ sum: name, cost, position });
-  }
-
-  /** The position at which this process's rows so far end in its journal. */
-  private get position(): number {
-    return this.parts.place().position;
   }
 
   private payIfShared(): void {
@@ -599,7 +591,7 @@ export class RedisLimiter extends Limiter {
     clearTimeout(this.timer);
     if (this.closed) return;
     const next = () => {
-      if (this.fallback) this.write().catch(() => {});
+      if (this.fallback) this.writes.write().catch(() => {});
       return (this.fallback ? this.join() : this.beat())
         .catch((thrown) => this.handleFailure(thrown))
         .finally(() => this.schedule());
@@ -609,10 +601,10 @@ export class RedisLimiter extends Limiter {
 
   private async beat(): Promise<void> {
     this.sendUnreserved();
-    const { stored } = this;
+    const { stored } = this.writes;
     if (await this.introduce()) this.unreported.forgetSent(stored);
     if (this.fallback) return;
-    if (this.unreported.hasSent) this.write().catch(() => {});
+    if (this.unreported.hasSent) this.writes.write().catch(() => {});
     await this.refreshSums();
   }
 
@@ -668,24 +660,6 @@ export class RedisLimiter extends Limiter {
     await this.run("orphans", args, `${PREFIX}${epoch}:`, JOIN_TIMEOUT);
   }
 
-  /** Writes what was spent here to the ledger. */
-  private write(): Promise<void> {
-    this.writing ??= this.writeOnce().finally(() => (this.writing = undefined));
-    return this.writing;
-  }
-
-  private async writeOnce(): Promise<void> {
-    const { position } = this;
-    await this.parts.flushLedger();
-    this.stored = position;
-  }
-
-  /** Writes everything spent until now. @throws Error when the ledger cannot be written: this process then keeps to its part */
-  private async writeAll(): Promise<void> {
-    await this.writing?.catch(() => {});
-    await this.write();
-  }
-
   /**
    * Sends a heartbeat, and what this process runs if the server has forgotten it. If the server was emptied, it knows nothing of
    * what others run: this process keeps to its part until it joins them.
@@ -718,7 +692,7 @@ export class RedisLimiter extends Limiter {
   private async joinOnce(): Promise<void> {
     const { server } = this.parts;
     if (!server.connected) {
-      const { stored } = this;
+      const { stored } = this.writes;
       await server.connect().catch((thrown: unknown) => {
         this.unreported.mergeStored(stored);
         throw thrown;
@@ -726,7 +700,7 @@ export class RedisLimiter extends Limiter {
     }
     if (!(await this.sendHeartbeat())) this.mustRejoin = true;
     // Such a server loads its sums from the ledger: what is not there yet would be lost.
-    if (this.mustRejoin) await this.writeAll();
+    if (this.mustRejoin) await this.writes.writeAll();
     if (this.mustRejoin && this.processCount === 1) await this.recheckSums();
     const gathered = await this.gather();
     if (gathered && !(await this.sendHeartbeat())) {

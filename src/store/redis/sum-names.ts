@@ -1,7 +1,7 @@
-import type { Calendar, Period } from "../../core/calendar.ts";
+import { type Calendar, PERIODS, type Period } from "../../core/calendar.ts";
 import type { LimitLevel } from "../../core/limits.ts";
 import { isRepeated, tokensToReserve } from "../limit-results.ts";
-import type { Reservation } from "../limiter.ts";
+import type { Reservation, Unreserved } from "../limiter.ts";
 
 /** Milliseconds for which a sum is kept after its period, and for which a sum without a period is kept when unused. */
 const TTL_AFTER_PERIOD = 2 * 86_400_000;
@@ -39,6 +39,10 @@ export const levelSumNames = (
   calendar: Calendar,
   now: number,
 ): SumName[] => budgets.filter((_, i) => !isRepeated(budgets, i)).map(({ per }) => sumName(scope, per, calendar, now));
+
+/** Returns the sums of all budgets that scopes may have. */
+export const possibleSumNames = ({ scopes, time }: Unreserved, calendar: Calendar): SumName[] =>
+  scopes.flatMap((scope) => PERIODS.map((per) => sumName(scope, per, calendar, time)));
 
 /** Nano-dollars, as an integer in decimal digits. */
 export function toDecimal(nano: number): string {
