@@ -8,7 +8,6 @@ import {
   type Event,
   type EventOf,
   type Fault,
-  type FinishReason,
   type Frame,
   GatewayError,
   type JsonObject,
@@ -25,6 +24,7 @@ import {
 } from "model-gateway/protocol";
 import { parseRpcError } from "./errors.ts";
 import { PartialArguments } from "./response.decode.arguments.ts";
+import { explainFinish, isBrokenFinish, isFailureReason, meaningOfFinish } from "./response.decode.reasons.ts";
 import { CandidateSources } from "./response.decode.sources.ts";
 import { readUsage } from "./usage.ts";
 import { EXECUTED_MEMBERS, GEMINI, mediaKind, PART_KIND, RAW_PART_MEMBERS, rawReason } from "./wire.ts";
@@ -153,9 +153,9 @@ class GenerateContentReader implements ResponseDecoder {
   private finish(candidates: readonly CandidateReader[], out: Event[]): void {
     for (const candidate of candidates) candidate.end(out);
     const finishes = candidates.map((candidate) => candidate.finishEvent(this.promptBlock));
-    const failure = candidates.some(({ hasAnswer }, n) => hasAnswer && !isBroken(finishes[n]))
+    const failure = candidates.some(({ hasAnswer }, n) => hasAnswer && !isBrokenFinish(finishes[n]))
       ? undefined
-      : finishes.find((finish) => isFailure(finish.reason) || isBroken(finish));
+      : finishes.find((finish) => isFailureReason(finish.reason) || isBrokenFinish(finish));
     if (failure) {
       const when = candidates.some(({ hasAnswer }) => hasAnswer) ? "in the middle of its answer" : "before any output";
       const message = failure.message ?? `The model failed ${when}: ${failure.raw ?? "no reason given"}.`;
@@ -362,7 +362,7 @@ class CandidateReader {
     return {
       type: "finish",
       choice: this.index,
-      reason: finishReason === undefined ? "other" : finishReasonOf(finishReason, this.hasToolCall),
+      reason: finishReason === undefined ? "other" : meaningOfFinish(finishReason, this.hasToolCall),
       ...dropUndefined({ raw: finishReason, message: this.message }),
     };
   }
@@ -622,79 +622,6 @@ class UnmappedMembers {
   reportOthers(object: JsonObject, mapped: NameSet, path: string, out: Event[]): void {
     for (const name in object) if (!mapped.has(name) && object[name] !== null) this.report(`${path}${name}`, out);
   }
-}
-
-/** The vendor's finish reasons; unknown ones mean `other`. STOP also ends a response that calls functions. */
-const FINISH_REASONS: ReadonlyMap<string, FinishReason> = new Map(
-  Object.entries({
-    STOP: "stop",
-    MAX_TOKENS: "length",
-    // The response can be continued with a token that only this vendor accepts.
-    CONTINUATION: "length",
-    SAFETY: "content_filter",
-    RECITATION: "content_filter",
-    BLOCKLIST: "content_filter",
-    PROHIBITED_CONTENT: "content_filter",
-    SPII: "content_filter",
-    MODEL_ARMOR: "content_filter",
-    JAILBREAK: "content_filter",
-    IMAGE_SAFETY: "content_filter",
-    IMAGE_PROHIBITED_CONTENT: "content_filter",
-    IMAGE_RECITATION: "content_filter",
-    MALFORMED_FUNCTION_CALL: "malformed_call",
-    UNEXPECTED_TOOL_CALL: "malformed_call",
-  } satisfies Record<string, FinishReason>),
-);
-
-/**
- * Finish reasons by number, which clients can request [F]; both forms of the protocol agree up to 5; in both, 6 to 8
- * are filters.
- */
-const REASON_NUMBERS = [
-  "",
-  "STOP",
-  "MAX_TOKENS",
-  "SAFETY",
-  "RECITATION",
-  "OTHER",
-  "BLOCKLIST",
-  "PROHIBITED_CONTENT",
-  "SPII",
-];
-
-/**
- * Returns the meaning of a finish reason.
- * @param hasToolCall whether the response calls a client's function. A call that the vendor did not expect counts as well: the
- * client can answer it.
- */
-function finishReasonOf(raw: string, hasToolCall: boolean): FinishReason {
-  const meaning = FINISH_REASONS.get(/^\d+$/.test(raw) ? (REASON_NUMBERS[Number(raw)] ?? "OTHER") : raw) ?? "other";
-  return hasToolCall && (meaning === "stop" || raw === "UNEXPECTED_TOOL_CALL") ? "tool_calls" : meaning;
-}
-
-/**
- * Reports whether a finish reason means that something went wrong, like MALFORMED_FUNCTION_CALL. A response without content
- * before it would otherwise look complete.
- */
-const isFailure = (reason: FinishReason): boolean => reason === "malformed_call" || reason === "other";
-
-/** Finish reasons of turns that broke off: the text before is valid, but what was to follow it is missing. */
-const BROKEN_REASONS = new Set(["TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"]);
-
-/** Reports whether a finish is a failure even after a text or a call: agents would take these for the complete response. */
-const isBroken = (finish: EventOf<"finish"> | undefined): boolean =>
-  finish !== undefined && (finish.reason === "malformed_call" || BROKEN_REASONS.has(finish.raw ?? ""));
-
-/**
- * Returns a finish that the model did not choose with its explanation. After a text, OTHER, LANGUAGE and newer reasons mean
- * that it is unfinished: of the reasons that other protocols have, `content_filter` is nearest. After a call the client can
- * continue.
- */
-function explainFinish(finish: EventOf<"finish">, hasToolCall: boolean): EventOf<"finish"> {
-  const { raw, reason, message } = finish;
-  if (raw === undefined || (reason !== "content_filter" && (reason !== "other" || hasToolCall))) return finish;
-  const outcome = reason === "other" ? "broken off" : "held back";
-  return { ...finish, reason: "content_filter", message: message || `The answer was ${outcome}: ${raw}.` };
 }
 
 /** One token of a text event's logprobs, in OpenAI's format, which most clients know. */
