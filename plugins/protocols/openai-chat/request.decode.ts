@@ -1,5 +1,4 @@
 import {
-  asCount,
   asList,
   asObject,
   asText,
@@ -8,10 +7,7 @@ import {
   type Fields,
   type IncomingRequest,
   invalidField,
-  isObject,
-  type JsonObject,
   type Media,
-  type MediaSource,
   type Opaque,
   objectFields,
   type Part,
@@ -24,21 +20,24 @@ import {
   type Turn,
   writeJson,
 } from "model-gateway/protocol";
-import { audioMediaType, dataUrlSource, isHttpUrl, readDataUrl } from "../openai/wire.ts";
+import { imageOf, partsOf } from "./request.decode.parts.ts";
+import {
+  type DetailReasoning,
+  declareUnreadDetails,
+  detailReasonings,
+  type MessageReasoning,
+  placeReasoning,
+} from "./request.decode.reasoning.ts";
 import { functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
 import { CHAT_TOOL_CHOICE } from "./support.choice.ts";
 import { ANSWER_SETTINGS, CHAT_SETTINGS } from "./support.ts";
 import {
-  AFTER_TEXT,
   createOpaque,
   ENVELOPE_FORMAT,
   LEGACY_CALL,
-  parsePlaceId,
   parseUrlCitation,
-  type ReasoningPlace,
   readPartCacheMark,
   reasoningKey,
-  textMember,
 } from "./wire.ts";
 
 /** Decodes a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
@@ -287,133 +286,6 @@ function textPartsOf(message: Fields): Part[] {
   return parts;
 }
 
-/** Members of an entry of `reasoning_details` that are decoded; others only go back to the vendor, in its state. */
-const DETAIL_MEMBERS = ["type", "id", "format", "index", "text", "summary", "data", "signature"] as const;
-
-/** Declares unread members of the entries of `reasoning_details`. */
-function declareUnreadDetails(details: readonly unknown[], at: string, uses: FeatureUse[]): void {
-  details.forEach((value, n) => {
-    const path = `${at}.${n}`;
-    if (!isObject(value)) {
-      uses.push({ feature: "other", path });
-      return;
-    }
-    const entry = objectFields(value, path, uses);
-    for (const name of DETAIL_MEMBERS) entry.any(name);
-    entry.declareUnread();
-  });
-}
-
-/** A reasoning, and its place in the message unless that is the beginning; `end` is after the text, for state of a text. */
-interface DetailReasoning {
-  reasoning: Reasoning;
-  place: ReasoningPlace | "end" | undefined;
-}
-
-/** A message's reasoning by place. */
-interface MessageReasoning {
-  before: Reasoning[];
-  between: { reasoning: Reasoning; place: ReasoningPlace }[];
-  after: Reasoning[];
-}
-
-/**
- * Puts reasoning back between the texts and calls of its message, which have their own members in Chat: a vendor that has signed
- * it may refuse it elsewhere. Returns the parts up to the last reasoning, and the texts and calls that are left.
- */
-function placeReasoning(
-  between: MessageReasoning["between"],
-  texts: readonly Part[],
-  calls: readonly ToolCall[],
-): { parts: Part[]; texts: Part[]; calls: ToolCall[] } {
-  const parts: Part[] = [];
-  let [length, nextText, nextCall] = [0, 0, 0];
-  /** What is left of the next text. */
-  let rest = texts[0];
-  for (const { reasoning, place } of between) {
-    while (rest && length < place.text) {
-      const [taken, left] = splitText(rest, place.text - length);
-      if (!taken) break;
-      parts.push(taken);
-      length += textLengthOf(taken);
-      rest = left ?? texts[++nextText];
-    }
-    while (nextCall < Math.min(place.calls, calls.length)) parts.push(calls[nextCall++] as ToolCall);
-    parts.push(reasoning);
-  }
-  return { parts, texts: rest ? [rest, ...texts.slice(nextText + 1)] : [], calls: calls.slice(nextCall) };
-}
-
-const textLengthOf = (part: Part): number => (part.kind === "text" ? part.text.length : 0);
-
-/** Splits a text after some characters; undefined where its citations, which count its characters, keep it together. */
-function splitText(part: Part, length: number): [taken: Part | undefined, left?: Part] {
-  if (part.kind !== "text" || part.text.length <= length) return [part];
-  if (part.citations) return [undefined];
-  const { cache: _, ...first } = part;
-  // Of a text that the client has changed, not between the halves of a surrogate pair.
-  const end = length + (/^[\udc00-\udfff]/.test(part.text.slice(length, length + 1)) ? 1 : 0);
-  return [
-    { ...first, text: part.text.slice(0, end) },
-    { ...part, text: part.text.slice(end) },
-  ];
-}
-
-/** Entries of one reasoning: one, or several consecutive ones of one index, as clients keep streamed ones. */
-interface DetailGroup {
-  index: number | undefined;
-  at: string;
-  entries: JsonObject[];
-}
-
-function detailReasonings(details: readonly unknown[], at: string, incoming: IncomingRequest): DetailReasoning[] {
-  const groups: DetailGroup[] = [];
-  details.forEach((entry, n) => {
-    if (!isObject(entry)) return;
-    const index = asCount(entry["index"]);
-    const last = groups.at(-1);
-    if (last && index !== undefined && last.index === index) last.entries.push(entry);
-    else groups.push({ index, at: `${at}.${n}`, entries: [entry] });
-  });
-  return groups.map((group) => detailReasoning(group, incoming));
-}
-
-function detailReasoning({ at, entries }: DetailGroup, incoming: IncomingRequest): DetailReasoning {
-  const first = entries[0] as JsonObject;
-  const merged: JsonObject = Object.fromEntries(entries.flatMap((entry) => Object.entries(entry)));
-  const texts = (name: string) => entries.flatMap((entry) => asText(entry[name]) ?? []);
-  const summary = texts("summary");
-  const text = texts("text").join("");
-  const opaque = detailState(merged, incoming);
-  const hasPlainText = text !== "" && textMember(first) === "text";
-  const hasNoText = summary.length === 0 && text === "";
-  const reasoning: Reasoning = {
-    kind: "reasoning",
-    at,
-    ...(hasNoText ? {} : hasPlainText || summary.length === 0 ? { text } : { summary }),
-    ...(hasNoText && asText(merged["data"]) !== undefined ? { redacted: true } : {}),
-    ...(opaque ? { opaque } : {}),
-  };
-  const id = first["format"] === ENVELOPE_FORMAT ? first["id"] : undefined;
-  return { reasoning, place: id === AFTER_TEXT ? "end" : parsePlaceId(id) };
-}
-
-function detailState(entry: JsonObject, incoming: IncomingRequest): Opaque | undefined {
-  const state = asText(entry["signature"]) ?? asText(entry["data"]);
-  if (state !== undefined && incoming.isEnvelope(state)) return incoming.open(state, "reasoning_details");
-  // It has the gateway's format but is no envelope, so that it cannot be read.
-  if (entry["format"] === ENVELOPE_FORMAT) return undefined;
-  return incoming.open(writeJson(withoutText(entry)), "reasoning_details");
-}
-
-/** Returns an entry without its text, which the reasoning has separately. */
-function withoutText(entry: JsonObject): JsonObject {
-  const member = textMember(entry);
-  if (member === undefined || !asText(entry[member])) return entry;
-  const { [member]: _text, ...rest } = entry;
-  return rest;
-}
-
 /** The separator after which LiteLLM packs Gemini's signature into a call's id. */
 const PACKED_SIGNATURE = "__thought__";
 
@@ -543,155 +415,4 @@ function messageState(message: Fields): Opaque | undefined {
   if (!asObject(extra_content) && typeof thought_signature !== "string") return undefined;
   for (const name of ["extra_content", "thought_signature"]) message.any(name);
   return createOpaque("message", writeJson({ extra_content, thought_signature }));
-}
-
-/** Decodes a message's content: a string, a list, or nothing. @throws GatewayError with the part's path. */
-function partsOf(content: unknown, at: string, uses: FeatureUse[]): Part[] {
-  if (content === undefined || content === null) return [];
-  if (typeof content === "string") return [{ kind: "text", text: content, at }];
-  if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of parts.`);
-  return content.map((value, n) => {
-    if (typeof value === "string") return { kind: "text", text: value, at: `${at}.${n}` };
-    const fields = objectFields(value, `${at}.${n}`, uses);
-    const type = fields.text("type");
-    const cache = readPartCacheMark(fields);
-    const part = partOf(fields, type);
-    // A foreign part is declared as a whole.
-    if (part.kind === "foreign") return part;
-    fields.declareUnread();
-    return part.kind === "reasoning" ? part : { ...part, ...cache };
-  });
-}
-
-function partOf(part: Fields, type: string | undefined): Part {
-  const { ownPath: at } = part;
-  switch (type) {
-    case "text":
-    case "input_text":
-    case "output_text":
-      return { kind: "text", text: part.required("text"), at };
-    case "refusal":
-      return { kind: "refusal", text: part.text("refusal") ?? "", at };
-    case "image_url":
-      return imageOf(part);
-    case "video_url":
-      return videoOf(part);
-    case "input_audio":
-      return audioOf(part);
-    case "file":
-      return fileOf(part);
-    case "file_url":
-    case "document_url":
-      return linkOf(part, type);
-    default:
-      return foreignOf(part, type);
-  }
-}
-
-/** Decodes a part of a vendor-specific kind; Mistral's thinking is one that other vendors can read. */
-function foreignOf(part: Fields, type: string | undefined): Part {
-  const { ownPath: at, uses } = part;
-  const thinking = type === "thinking" ? part.members["thinking"] : undefined;
-  if (Array.isArray(thinking)) {
-    part.declareSelf("reasoning_text");
-    part.any("thinking");
-    const texts = thinking.map((piece, n) => readThinking(piece, `${at}.thinking.${n}`, uses));
-    return { kind: "reasoning", text: texts.join(""), at };
-  }
-  if (type === undefined) return part.refuse("type", "must be a string.");
-  part.declareForeign(type);
-  return { kind: "foreign", protocol: "openai-chat", name: type, json: part.members, at };
-}
-
-/** Returns the text of a piece of Mistral's thinking; its sources only its vendor understands. */
-function readThinking(value: unknown, at: string, uses: FeatureUse[]): string {
-  if (typeof value === "string") return value;
-  const text = isObject(value) ? asText(value["text"]) : undefined;
-  if (text === undefined) uses.push({ feature: "other", path: at });
-  else {
-    const piece = objectFields(value, at, uses);
-    piece.any("type");
-    piece.any("text");
-    piece.declareUnread();
-  }
-  return text ?? "";
-}
-
-function imageOf(part: Fields): Media {
-  // Recorded from Mistral: the URL itself where others have an object with it.
-  const plainUrl = asText(part.members["image_url"]);
-  const image = plainUrl === undefined ? part.object("image_url") : undefined;
-  if (plainUrl !== undefined) part.any("image_url");
-  const url = plainUrl ?? image?.text("url");
-  if (url === undefined) return part.refuse("image_url.url", "must be a string.");
-  const detail = image?.text("detail");
-  if (detail !== undefined && detail !== "auto") image?.declare("detail", "media_detail");
-  const inline = readDataUrl(url, `${part.ownPath}.image_url`);
-  part.declareSelf(inline ? "image_base64" : "image_url");
-  return {
-    kind: "media",
-    media: "image",
-    at: part.ownPath,
-    ...(inline ? dataUrlSource(inline) : { source: { url } }),
-    ...(detail === undefined ? {} : { detail, detailAt: `${part.ownPath}.image_url.detail` }),
-  };
-}
-
-/** Decodes a video as OpenRouter, Qwen and vLLM take it. */
-function videoOf(part: Fields): Media {
-  const url = part.object("video_url")?.text("url") ?? part.refuse("video_url.url", "must be a string.");
-  const inline = readDataUrl(url, part.path("video_url.url"));
-  part.declareSelf("video");
-  const source = inline ? dataUrlSource(inline) : { source: { url } };
-  return { kind: "media", media: "video", at: part.ownPath, ...source };
-}
-
-function audioOf(part: Fields): Media {
-  const audio = part.object("input_audio");
-  const base64 = audio?.text("data");
-  const format = audio?.text("format");
-  if (base64 === undefined || format === undefined) return part.refuse("input_audio", "must have data and format.");
-  part.declareSelf("audio");
-  return { kind: "media", media: "audio", at: part.ownPath, mime: audioMediaType(format), source: { base64 } };
-}
-
-function fileOf(part: Fields): Media {
-  const file = part.object("file");
-  const content = file?.text("file_data");
-  // An id beside the bytes is ignored.
-  const id = content === undefined ? file?.text("file_id") : undefined;
-  const filename = file?.text("filename");
-  if (!file || (id === undefined && content === undefined))
-    return part.refuse("file", "must have file_data or file_id.");
-  const inline = content === undefined ? undefined : readDataUrl(content, `${part.ownPath}.file.file_data`);
-  const isUrl = content !== undefined && !inline && isHttpUrl(content);
-  const feature = content === undefined ? "file_id" : isUrl ? "file_url" : "file_base64";
-  part.declareSelf(feature);
-  const source: MediaSource =
-    content === undefined
-      ? { id: id as string, protocol: "openai-chat" }
-      : isUrl
-        ? { url: content }
-        : { base64: content };
-  return {
-    kind: "media",
-    media: inline?.mime.startsWith("image/") ? "image" : "file",
-    at: part.ownPath,
-    ...(inline ? dataUrlSource(inline) : { source }),
-    ...(filename === undefined ? {} : { filename }),
-  };
-}
-
-/** Decodes a document by its URL, or with its bytes instead of one. Recorded from Mistral and Perplexity. */
-function linkOf(part: Fields, type: string): Media {
-  const object = isObject(part.members[type]) ? part.object(type) : undefined;
-  const url = asText(part.members[type]) ?? object?.text("url");
-  part.any(type);
-  if (url === undefined) return part.refuse(type, "must be a URL.");
-  const media = { kind: "media", media: "file", at: part.ownPath } as const;
-  const isFetched = isHttpUrl(url);
-  part.declareSelf(isFetched ? "file_url" : "file_base64");
-  if (isFetched) return { ...media, source: { url } };
-  const inline = readDataUrl(url, `${part.ownPath}.${type}`);
-  return { ...media, ...(inline ? dataUrlSource(inline) : { source: { base64: url } }) };
 }
