@@ -4,17 +4,25 @@ import { valueAt } from "./value-at.ts";
 
 /** A called tool's name: in the frame that begins a call, or in each. */
 const CALL_NAME = /"name" ?: ?"[^"]/;
+/** What marks a call in frames where its arguments need not be text. */
+const CALL_MARK = /"(?:functionCall|(?:[a-z]+_)?tool_use)"/g;
+/** How the arguments of a call begin. */
+const CALL_START = /^\s*(?:\{|$)/;
 /** Frames that are parsed: the first ones with text, then one in so many, and all of unusual length. */
 const FIRST_FRAMES = 8;
 const SAMPLE_INTERVAL = 16;
 /** Maximum difference in bytes between a usual frame and the mean of those with text, and maximum bytes of its text. */
 const MAX_USUAL_DIFFERENCE = 48;
-/** Characters of a call from which its own text counts. */
-const LONG_CALL = 256;
 /** Characters at a text's beginning and end by which a repetition is recognised. */
 const EDGE_LENGTH = 32;
 /** Bytes: a shorter frame holds no text: a comment, a ping. */
 const MIN_FRAME_BYTES = 48;
+
+/** A call's arguments, or a text in them, that arrive in one frame; the name is not always in it. */
+interface WholeCall {
+  name: unknown;
+  text: string;
+}
 
 /**
  * Estimates the text that a stream has delivered, in case it breaks off before its provider reports tokens. Most frames are
@@ -30,10 +38,11 @@ export class DeliveredTokens {
   /** Tool calls that began in them. */
   private calls = 0;
   /**
-   * Whether calls are streamed in pieces; otherwise each is whole in one frame, and these are their tokens, and abbreviated
-   * texts.
+   * Whether calls are streamed in pieces, or announced before they are complete; otherwise each is whole in one frame, and these
+   * are their tokens, and abbreviated texts.
    */
   private callsStreamed = false;
+  private callsAnnounced = false;
   private wholeCallTokens = 0;
   private readonly wholeCalls = new Set<string>();
   /** Of the parsed usual frames with text: their number, and the sums from which the regression is computed. */
@@ -160,13 +169,23 @@ export class DeliveredTokens {
     }
   }
 
-  /** Counts a call that arrives whole: some protocols repeat it, and short ones are covered by the weights. */
-  private addWholeCall(text: string): void {
-    if (text.length < LONG_CALL) return;
-    const abbreviated = `${text.length} ${text.slice(0, EDGE_LENGTH)} ${text.slice(-EDGE_LENGTH)}`;
-    if (this.wholeCalls.has(abbreviated)) return;
-    this.wholeCalls.add(abbreviated);
-    this.wholeCallTokens += estimateTokens(text);
+  /**
+   * Counts the texts of calls that arrive whole, but not those that an earlier frame had: some protocols repeat them, and not
+   * always with the call's name.
+   * @returns how many are new
+   */
+  private addWholeCalls(calls: readonly WholeCall[]): number {
+    const earlier = new Set(this.wholeCalls);
+    let added = 0;
+    for (const { name, text } of calls) {
+      const edges = `${text.length} ${text.slice(0, EDGE_LENGTH)} ${text.slice(-EDGE_LENGTH)}`;
+      const named = `${name} ${edges}`;
+      this.wholeCalls.add(named);
+      if (earlier.has(named) || earlier.has(` ${edges}`)) continue;
+      this.wholeCallTokens += estimateTokens(text);
+      added++;
+    }
+    return added;
   }
 
   /**
@@ -174,7 +193,8 @@ export class DeliveredTokens {
    * in two members.
    */
   private textIn(frame: Frame): { tokens: number; textBytes: number } {
-    let [tokens, textBytes, beginsCall] = [0, 0, false];
+    let [tokens, textBytes, announced] = [0, 0, 0];
+    const wholeCalls: WholeCall[] = [];
     const json = frame.json();
     for (const [kind, tokens] of this.protocol.streamedMedia?.(json) ?? []) this.mediaTokens[kind] += tokens;
     const seen = new Set<string>();
@@ -182,11 +202,14 @@ export class DeliveredTokens {
       const text = String(valueAt(json, path));
       if (kind === "tool_call") this.callsStreamed ||= piece !== undefined;
       if (piece === undefined) {
-        if (kind === "tool_call" && !this.callsStreamed) this.addWholeCall(text);
+        if (kind !== "tool_call") continue;
+        if (text === "") announced++;
+        else if (!this.callsStreamed)
+          wholeCalls.push({ name: valueAt(json, [...path.slice(0, -1), "name"]) ?? "", text });
         continue;
       }
       textBytes += Buffer.byteLength(text);
-      beginsCall ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
+      if (kind === "tool_call" && CALL_START.test(text)) announced++;
       if (seen.has(text)) continue;
       seen.add(text);
       const joined = this.endsInSpace ? ` ${text}` : text;
@@ -197,10 +220,21 @@ export class DeliveredTokens {
       if (this.isReasoning) this.parsedReasoning += count;
     }
     this.addHidden(json);
-    if (this.weights.perToolCall > 0 && isCall(frame, beginsCall)) this.calls++;
+    this.countCalls(frame, announced, this.addWholeCalls(wholeCalls));
     return { tokens, textBytes };
   }
-}
 
-const isCall = (frame: Frame, beginsCall: boolean): boolean =>
-  (beginsCall || frame.bytes.includes("tool_use")) && CALL_NAME.test(frame.text ?? "");
+  /**
+   * Counts the calls that begin in a frame.
+   * @param announced their number, if the beginnings of their arguments follow or are in the frame
+   * @param whole those that are complete in it
+   */
+  private countCalls(frame: Frame, announced: number, whole: number): void {
+    if (this.weights.perToolCall === 0) return;
+    const { text = "" } = frame;
+    if (!CALL_NAME.test(text)) return;
+    const marked = text.match(CALL_MARK)?.length ?? 0;
+    this.callsAnnounced ||= announced > 0;
+    this.calls += marked || announced || (this.callsAnnounced ? 0 : whole);
+  }
+}

@@ -49,8 +49,9 @@ function isAscii(text: string): boolean {
 const MODELS: readonly (NonNullable<Protocol["tokenEstimate"]> & { readonly model: RegExp })[] = [
   {
     model: /\bclaude\b/i,
-    textFactor: 1.32,
-    perToolCall: 32,
+    textFactor: 1.27,
+    perToolCall: 34,
+    perAnswer: 4,
     input: { perTurn: 7, tools: 504, schemaFactor: 1.17 },
   },
   {
@@ -61,10 +62,31 @@ const MODELS: readonly (NonNullable<Protocol["tokenEstimate"]> & { readonly mode
     perAnswer: 7,
     input: { once: 59, perTurn: 7, tools: 29, schemaFactor: 0.5 },
   },
+  {
+    // Their answers name their channels, too.
+    model: /\b(?:gpt-5|o[134]\b)/i,
+    textFactor: 1,
+    perToolCall: 11,
+    perAnswer: 4,
+    input: { perTurn: 8, tools: 25, schemaFactor: 0.6 },
+  },
+  // Without thinking, a call is little more than its name.
+  { model: /\bgemini-(?:1|2\.0)/i, textFactor: 1.11, perToolCall: 5 },
+  // A tool is described to these at length.
+  {
+    model: /\bgrok-(?:3|4(?:\.1)?-fast|code)/i,
+    textFactor: 1.01,
+    perToolCall: 23,
+    input: { perTurn: 12, tools: 140, schemaFactor: 1.7 },
+  },
+  { model: /\bgrok\b/i, textFactor: 1.03, perToolCall: 7, input: { perTurn: 12, tools: 140, schemaFactor: 1.7 } },
+  { model: /\bdeepseek\b/i, textFactor: 1, perToolCall: 27, input: { perTurn: 7, tools: 220, schemaFactor: 1.2 } },
 ];
 /** Where a protocol says nothing. */
 const USUAL_TOKENS: NonNullable<Protocol["tokenEstimate"]> = { textFactor: 1, perToolCall: 0 };
 
 /** Returns how a model's counts differ from `estimateTokens`. @param model the vendor's name */
-export const tokenWeights = (protocol: Protocol, model: string): NonNullable<Protocol["tokenEstimate"]> =>
-  MODELS.find((each) => each.model.test(model)) ?? protocol.tokenEstimate ?? USUAL_TOKENS;
+export const tokenWeights = (protocol: Protocol, model: string): NonNullable<Protocol["tokenEstimate"]> => {
+  const usual = protocol.tokenEstimate ?? USUAL_TOKENS;
+  return { ...usual, ...MODELS.find((each) => each.model.test(model)) };
+};

@@ -117,7 +117,12 @@ const anthropicMessages: TranslatedProtocol = {
   defaultHeaders: [["anthropic-version", "2023-06-01"]],
   usageMembers: ["usage"],
   // Measured over recorded streams.
-  tokenEstimate: { textFactor: 1.32, perToolCall: 32, input: { perTurn: 7, tools: 504, schemaFactor: 1.17 } },
+  tokenEstimate: {
+    textFactor: 1.27,
+    perToolCall: 34,
+    perAnswer: 4,
+    input: { perTurn: 7, tools: 504, schemaFactor: 1.17 },
+  },
   hiddenReasoning,
   output: {
     tokens: [["max_tokens"]],

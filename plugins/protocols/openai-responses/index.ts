@@ -95,7 +95,7 @@ const openaiResponses: TranslatedProtocol = {
   usageMembers: ["usage", "service_tier", "tool_usage", "tools", "output"],
   usageWords: { output: SEARCH_CALL },
   // Measured over recorded streams, without reasoning, which is not streamed.
-  tokenEstimate: { textFactor: 1.08, perToolCall: 0, input: { perTurn: 7, tools: 10, schemaFactor: 0.6 } },
+  tokenEstimate: { textFactor: 1, perToolCall: 10, input: { once: 5, perTurn: 7, tools: 10, schemaFactor: 0.6 } },
   hiddenReasoning,
   output: {
     tokens: [["max_output_tokens"]],
