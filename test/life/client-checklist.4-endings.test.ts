@@ -131,7 +131,7 @@ async function silence(t: Test) {
     const vendor = PROTOCOLS.find((name) => url.includes(PATH[name])) as ProtocolName;
     const frames = framesOf(vendor);
     reply.writeHead(200, SSE).write(frames.slice(0, begun(vendor)).join(""));
-    setTimeout(() => reply.end(frames.slice(begun(vendor)).join("")), 1300);
+    setTimeout(() => reply.end(frames.slice(begun(vendor)).join("")), 2000);
   });
   const pings: Record<ProtocolName, RegExp> = {
     "openai-chat": /\n\n: ping\n\n/,
