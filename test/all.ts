@@ -1,7 +1,8 @@
-// npm test [-- FILE,FILE… …]: every test, or those of each list in a process of its own. Files of the folders below run several
-// in a process, because each process loads and compiles the gateway anew; all others, which change their process, measure it or
-// start others, run in one of their own, as `npx tap FILE` has it.
-import { globSync } from "node:fs";
+// npm test [-- FILE,FILE… …]: every test, or those of each list in a process of its own. Files run several in a process, because
+// each process loads and compiles the gateway anew; those that change their process, measure it or start others run in one of
+// their own, as `npx tap FILE` has it.
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Ran, runFiles, totals, whenIdle } from "./support/several.ts";
 
@@ -11,30 +12,40 @@ const [JOBS, FURTHER] = [2, 2];
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 
-/** Folders whose files run together, beginning with the one that takes longest; `test/full.sh` knows the second. */
+/** What a file contains that needs a process of its own. */
+const OWN_PROCESS = [
+  // It starts others, itself or by a helper,
+  /"node:child_process"/,
+  /\/support\/(?:instances|killed-after|nginx|postgres|process|processes|prometheus|redis|several)\.ts"/,
+  // or it changes or measures its own.
+  /"node:(?:perf_hooks|v8)"|process\.(?:env\["\w+"\] = |getActiveResourcesInfo|memoryUsage)/,
+];
+
+/** Files of no folder below run together where they contain none of that. */
+const OTHERS = "others";
+/** Folders whose files all run together, beginning with those that take longest; `test/full.sh` knows `wire`. */
 const ROOMS = [
-  "golden",
-  "wire",
+  // With one browser.
+  "life/console",
+  OTHERS,
+  "golden/",
+  "wire/",
   // These wait most of the time: at the end cores would be idle.
-  "store/journal",
-  "store",
-  "plugins",
-  "downstream",
-  "upstream",
-  "core",
-  "config",
-  "cli",
-  "console",
-  "translation",
-  "loader",
-  "prices",
-  "objects",
-  "metrics",
-  "alerts",
-  "admin",
-  "examples",
-  "marketplace",
-  "text",
+  "store/journal/",
+  "store/",
+  "plugins/",
+  "downstream/",
+  "upstream/",
+  "core/",
+  "config/",
+  "cli/",
+  "console/",
+  "translation/",
+  "loader/",
+  "objects/",
+  "metrics/",
+  "admin/",
+  "examples/",
 ];
 /** Files in them that need a process of their own: the first judges how long its turns take, the others are long themselves. */
 const ALONE = [
@@ -47,14 +58,21 @@ const ALONE = [
   "test/store/redis/",
 ];
 
+/** Returns the folder with whose files a file runs; undefined: it needs a process of its own. */
+function roomOf(file: string): string | undefined {
+  if (ALONE.some((each) => file.startsWith(each))) return undefined;
+  const room = ROOMS.find((each) => file.startsWith(`test/${each}`));
+  const text = readFileSync(join(ROOT, file), "utf8");
+  return room ?? (OWN_PROCESS.some((each) => each.test(text)) ? undefined : OTHERS);
+}
+
 /** The files of each process. */
 function processes(): string[][] {
   const files = globSync("test/**/*.test.ts", { cwd: ROOT, exclude: ["test/bench/build/**"] }).sort();
-  const isAlone = (file: string) => ALONE.some((each) => file.startsWith(each));
-  const room = (file: string) => (isAlone(file) ? undefined : ROOMS.find((each) => file.startsWith(`test/${each}/`)));
-  const alone = files.filter((file) => room(file) === undefined).map((file) => [file]);
+  const rooms = new Map(files.map((file) => [file, roomOf(file)]));
+  const alone = files.filter((file) => rooms.get(file) === undefined).map((file) => [file]);
   const shares = ROOMS.flatMap((each) => {
-    const its = files.filter((file) => room(file) === each);
+    const its = files.filter((file) => rooms.get(file) === each);
     const count = Math.ceil(its.length / SHARE);
     return Array.from({ length: count }, (_, i) => its.filter((_, at) => at % count === i));
   });
