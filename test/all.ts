@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 import { type Ran, runFiles, totals, whenIdle } from "./support/several.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** Processes at a time, and further ones while cores are idle. */
-const [JOBS, FURTHER] = [2, 2];
+/** Processes at a time, and further ones while cores are idle: most tests wait more than they work. */
+const [JOBS, FURTHER] = [2, 3];
 /** Files of one process: few enough that both cores have something to do until the end. */
 const SHARE = 25;
 
