@@ -23,11 +23,10 @@ const OWN_PROCESS = [
 
 /** Files of no folder below run together where they contain none of that. */
 const OTHERS = "others";
-/** Folders whose files all run together, beginning with those that take longest; `test/full.sh` knows `wire`. */
+/** These run first: some have limits of time, and the real clients run beside the last. Those of the console share a browser. */
+const FIRST = ["life/console", OTHERS];
+/** Folders whose files all run together, beginning with the one that takes longest; `test/full.sh` knows the second. */
 const ROOMS = [
-  // With one browser.
-  "life/console",
-  OTHERS,
   "golden/",
   "wire/",
   // These wait most of the time: at the end cores would be idle.
@@ -47,9 +46,11 @@ const ROOMS = [
   "admin/",
   "examples/",
 ];
-/** Files in them that need a process of their own: the first judges how long its turns take, the others are long themselves. */
+/** Files that need a process of their own all the same: the first judge how long something takes, the others are long. */
 const ALONE = [
   "test/downstream/overload.test.ts",
+  "test/life/breaker.test.ts",
+  "test/life/interrupted.test.ts",
   "test/golden/matrix.test.ts",
   "test/golden/request-matrix.test.ts",
   "test/store/journal-place.test.ts",
@@ -61,7 +62,7 @@ const ALONE = [
 /** Returns the folder with whose files a file runs; undefined: it needs a process of its own. */
 function roomOf(file: string): string | undefined {
   if (ALONE.some((each) => file.startsWith(each))) return undefined;
-  const room = ROOMS.find((each) => file.startsWith(`test/${each}`));
+  const room = [...FIRST, ...ROOMS].find((each) => file.startsWith(`test/${each}`));
   const text = readFileSync(join(ROOT, file), "utf8");
   return room ?? (OWN_PROCESS.some((each) => each.test(text)) ? undefined : OTHERS);
 }
@@ -71,13 +72,13 @@ function processes(): string[][] {
   const files = globSync("test/**/*.test.ts", { cwd: ROOT, exclude: ["test/bench/build/**"] }).sort();
   const rooms = new Map(files.map((file) => [file, roomOf(file)]));
   const alone = files.filter((file) => rooms.get(file) === undefined).map((file) => [file]);
-  const shares = ROOMS.flatMap((each) => {
-    const its = files.filter((file) => rooms.get(file) === each);
+  const sharesOf = (room: string) => {
+    const its = files.filter((file) => rooms.get(file) === room);
     const count = Math.ceil(its.length / SHARE);
     return Array.from({ length: count }, (_, i) => its.filter((_, at) => at % count === i));
-  });
-  // Those of several files last: they take much the same time, so that no core is left without work for long.
-  return [...alone, ...shares];
+  };
+  // Folders last: their shares take much the same time, so that no core is left without work for long.
+  return [...FIRST.flatMap(sharesOf), ...alone, ...ROOMS.flatMap(sharesOf)];
 }
 
 const given = process.argv.slice(2).map((each) => each.split(","));
