@@ -181,10 +181,10 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (status === 304 && this.method !== "GET" && this.method !== "HEAD")
       throw new GatewayError("upstream_invalid", { cause: this.fault("STATUS_304") });
     this.status = status;
-    this.headers = headers;
+    this.headers = new HeaderList(headers);
     this.progress = "answering";
     this.startTimeout("idle");
-    if (endsWithConnection && status === 200 && coding === undefined && isJson(headers))
+    if (endsWithConnection && status === 200 && coding === undefined && isJson(this.headers))
       this.scanner = new Scanner(ANSWER_OPTIONS);
     this.undelivered = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
     this.scheduleDelivery();

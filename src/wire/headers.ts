@@ -61,12 +61,6 @@ export class HeaderList {
     return this;
   }
 
-  /** Appends a line of a received message, whatever its name and value. */
-  appendReceived({ spelling, key }: HeaderName, value: string): void {
-    this.lines.push(spelling, value);
-    this.keys.push(key);
-  }
-
   delete(name: string): boolean {
     const { key } = headerName(name);
     let removed = false;

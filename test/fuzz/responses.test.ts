@@ -20,7 +20,7 @@ function readByUs(method: string, pieces: readonly Buffer[]): ReadResponse {
   const parser = new ResponseParser({
     onHead({ status, headers }) {
       seen.status = status;
-      seen.headers = headers.lines;
+      seen.headers = headers;
     },
     onBody: (bytes) => void body.push(Buffer.from(bytes)),
     onEnd() {

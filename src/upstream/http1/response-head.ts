@@ -1,12 +1,12 @@
 import { type HeaderName, headerName, isConnectionHeader } from "../../wire/header-names.ts";
-import { HeaderList } from "../../wire/headers.ts";
+import { withoutHeaders } from "../../wire/headers.ts";
 import { Http1Error, type Http1ErrorCode } from "./errors.ts";
 
 /** The head of a final response. */
 export interface ResponseHead {
   status: number;
-  /** Latin1, without hop-by-hop fields. */
-  readonly headers: HeaderList;
+  /** Flat name, value list in original order and spelling: latin1, without hop-by-hop fields. */
+  headers: string[];
   /** The content codings of the body, as sent; undefined: none. */
   encoding: string | undefined;
   /** Whether the body ends with the connection, which may also have been cut. */
@@ -29,7 +29,7 @@ const hasForbidden = (text: string): boolean => FORBIDDEN[0].test(text) || FORBI
 /** A parsed head, with what it says about the body's framing and the connection. */
 export class ParsedHead implements ResponseHead {
   readonly status: number;
-  readonly headers = new HeaderList();
+  headers: string[] = [];
   encoding: string | undefined;
   chunked = false;
   /** Bytes of the body, if given. */
@@ -50,8 +50,7 @@ export class ParsedHead implements ResponseHead {
     this.isHttp11 = line[1] === "1";
     readFields(text, line[0].length, this, "RESPONSE_HEADER_INVALID");
     if (this.chunked && this.length !== undefined) throw new Http1Error("RESPONSE_FRAMED_TWICE");
-    const { connectionFields } = this;
-    if (connectionFields) this.headers.deleteWhere((key) => connectionFields.has(key));
+    if (this.connectionFields) this.headers = withoutHeaders(this.headers, this.connectionFields);
   }
 
   get endsWithConnection(): boolean {
@@ -65,10 +64,9 @@ export class ParsedHead implements ResponseHead {
   }
 
   /** Records a field line. */
-  field(name: HeaderName, value: string): void {
-    const { key, isHopByHop } = name;
+  field({ key, isHopByHop, spelling }: HeaderName, value: string): void {
     if (!isHopByHop) {
-      this.headers.appendReceived(name, value);
+      this.headers.push(spelling, value);
       if (key === "content-length") this.setLength(value);
       else if (key === "content-encoding") this.encoding = this.encoding ? `${this.encoding}, ${value}` : value;
     } else if (isConnectionHeader(key)) this.connection(value);

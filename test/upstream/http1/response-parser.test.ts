@@ -20,7 +20,7 @@ function read(text: string, size = Number.POSITIVE_INFINITY, method = "POST"): S
     ...{ heads: [], body: "", ends: 0, left: 0, closed: false, reusable: false, keptFor: undefined },
   };
   const parser = new ResponseParser({
-    onHead: ({ status, headers, encoding }) => seen.heads.push({ status, headers: headers.lines, encoding }),
+    onHead: ({ status, headers, encoding }) => seen.heads.push({ status, headers, encoding }),
     onBody: (bytes) => {
       seen.body += bytes.toString("latin1");
     },
