@@ -98,6 +98,21 @@ t.test(
   },
 );
 
+t.test("what was spent until midnight is not spent from a budget that is asked for then", async (t) => {
+  let now = Date.UTC(2026, 10, 18, 23, 59, 59);
+  const sums = Promise.withResolvers<ReadonlyMap<string, number>>();
+  const limiter = new MemoryLimiter(
+    () => sums.promise,
+    new Calendar("UTC"),
+    () => {},
+    () => now,
+  );
+  const statuses = limiter.statuses([level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })]);
+  now += 2000;
+  sums.resolve(new Map([["key:ci", USD]]));
+  t.match(await statuses, [{ budgets: [{ spent: 0 }] }]);
+});
+
 t.test("a request that a spent budget refuses is marked", async (t) => {
   const { reserve, limiter } = await setUp(t, make, spentOf({ "key:ci": 10 * USD }));
   const marks: unknown[] = [];
@@ -226,15 +241,16 @@ t.test("requests with rates wait until those of a former process are counted, an
     yield { time: START, tokens: 0, scopes: ["key:ci"] };
   });
   const prepared = limiter.prepare([]);
-  const reserve = (id: string, limits: LimitLevel["limits"]) =>
+  const reserve = (id: string, ...limits: LimitLevel["limits"][]) =>
     limiter.reserve({
       id,
-      levels: [level("key", "ci", limits)],
+      levels: limits.map((each, i) => level("key", i === 0 ? "ci" : `ci${i}`, each)),
       ...{ maximum: { tokens: 0, cost: 0 }, minimum: { tokens: 0, cost: 0 } },
     });
   t.match(reserve("a", { concurrency: 2 }), { grant: {} });
   const waiting = reserve("b", { rpm: 1 });
-  t.ok(waiting instanceof Promise);
+  const others = [reserve("tokens", { tpm: 5 }), reserve("group", { concurrency: 2 }, { rpm: 1 })];
+  for (const each of [waiting, ...others]) t.ok(each instanceof Promise);
   count();
   await prepared;
   t.match(await waiting, { excess: { limit: "rpm" } });
@@ -381,6 +397,48 @@ t.test("a reservation that is taken over counts in sums that are known already, 
   const total = [level("key", "ci", { budgets: [{ nano: 200, per: "hour", soft: false }] })];
   limiter.adopt({ ...asked("before"), levels: total }, START - 3_600_000);
   t.match(await limiter.statuses(total), [{ budgets: [{ reserved: 0 }] }], "it belongs to the hour before");
+});
+
+t.test(
+  "a reservation that is taken over counts against rates from when it was made, until it is settled",
+  async (t) => {
+    let now = START;
+    const limiter = new MemoryLimiter(
+      async () => new Map(),
+      new Calendar(),
+      () => {},
+      () => now,
+    );
+    const key = [level("key", "ci", { rpm: 10, tpm: 100 })];
+    const maximum = { tokens: 30, cost: 0 };
+    for (const id of ["one", "two"]) limiter.adopt({ id, levels: key, maximum, minimum: maximum }, START - 30_000);
+    t.match(await limiter.statuses(key), [{ requests: { remaining: 8 }, tokens: { remaining: 40 } }]);
+    limiter.settle("one", { tokens: 10, cost: 0 });
+    t.match(await limiter.statuses(key), [{ requests: { remaining: 8 }, tokens: { remaining: 60 } }]);
+    now += 31_000;
+    t.match(await limiter.statuses(key), [{ requests: { remaining: 10 }, tokens: { remaining: 100 } }]);
+  },
+);
+
+t.test("sums that are read again are not complete where an exchange ends meanwhile", async (t) => {
+  const again = Promise.withResolvers<ReadonlyMap<string, number>>();
+  const sums = new Map([["key:ci", 10]]);
+  const readings = [sums, again.promise];
+  const limiter = new MemoryLimiter(
+    async () => (await readings.shift()) ?? sums,
+    new Calendar(),
+    () => {},
+    () => START,
+  );
+  const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
+  await limiter.reserve({ id: "own", levels: key, maximum: { tokens: 0, cost: 9 }, minimum: { tokens: 0, cost: 0 } });
+  const reloaded = limiter.reload();
+  await until(() => readings.length === 0, "the reading to begin");
+  limiter.settle("own", { tokens: 0, cost: 9 });
+  again.resolve(sums);
+  t.equal(await reloaded, false);
+  t.equal(await limiter.reload(), true);
+  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 19, reserved: 0 }] }]);
 });
 
 t.test("sums that are read again are not those of a reading that had begun before", async (t) => {
