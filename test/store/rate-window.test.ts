@@ -59,6 +59,18 @@ t.test("the wait is until enough has left the window", async (t) => {
   t.equal(window.timeUntilRoom(START + 65_000, 6, 10), 0, "it is there meanwhile");
   t.equal(window.timeUntilEmpty(START + 75_000), 0);
   t.equal(new RateWindow().timeUntilEmpty(now), 0);
+  const burst = new RateWindow();
+  burst.add(now, 10);
+  t.equal(burst.timeUntilRoom(now, 1, 10), 60_500, "all of it came in this second");
+  t.equal(burst.timeUntilRoom(now, 10, 10), 60_500, "as much as the limit fits, too");
+});
+
+t.test("a correction expires with what it corrects", async (t) => {
+  const window = new RateWindow();
+  window.add(START + 500, 10);
+  window.correct(START + 1000, START + 500, -6);
+  t.equal(window.sum(START + 60_999), 4);
+  t.equal(window.sum(START + 61_000), 0);
 });
 
 t.test("a clock that is set back loses nothing", async (t) => {
