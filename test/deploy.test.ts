@@ -209,6 +209,9 @@ t.test(
       "each value does something",
     );
     await checked(String(values["config"]));
+    const journal = "journal: /var/lib/model-gateway/journal";
+    for (const file of ["docs/deploy.md", `${folder}/values.yaml`])
+      t.ok(text(file).includes(journal), `a pod cannot write beside gateway.yaml: ${file}`);
   },
 );
 
