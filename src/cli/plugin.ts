@@ -52,9 +52,10 @@ function writePlugin(name: string | undefined, io: Terminal, names: readonly str
     io.out(JSON.stringify({ name, files }));
     return 0;
   }
-  io.out(`wrote ${files.map((file) => relative(io.folder, file)).join(" and ")}
+  const [plugin, test] = files.map((file) => relative(io.folder, file));
+  io.out(`wrote ${plugin} and ${test}
 
-test it:    ${COMMAND} plugin test
+test it:    ${COMMAND} plugin test ${test}
 use it:     chains: { llm: [${chainWith(name, io.folder).join(", ")}] }
 configure:  plugins: { ${name}: { text: hello } }`);
   return 0;

@@ -33,7 +33,7 @@ t.test("the line to paste keeps the plugins that the file's chain has already", 
 t.test("a new plugin's own test passes as generated, and fails when the plugin does nothing", async (t) => {
   t.match(await plugin("new", "my-stamp"), {
     code: 0,
-    text: /wrote plugins\/my-stamp\.ts and test\/my-stamp\.test\.ts\n\ntest it: .* plugin test\n/,
+    text: /wrote plugins\/my-stamp\.ts and test\/my-stamp\.test\.ts\n\ntest it: .* plugin test test\/my-stamp\.test\.ts\n/,
   });
   t.match(readFileSync(join(folder, "plugins/my-stamp.ts"), "utf8"), /class MyStamp implements Plugin/);
   const tested = typed("test");
