@@ -1,8 +1,7 @@
 import { acceptsKeyless } from "../config/keyless.ts";
 import { literalSecrets, settingPosition } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
-import { hasHardBudget } from "../core/limit-kinds.ts";
-import { groupAndParents } from "../core/limits.ts";
+import { groupAndParents, hasHardBudget } from "../core/limits.ts";
 import { LOOPBACK, Networks } from "../core/networks.ts";
 import { demoProviders } from "../marketplace/marketplace-of.ts";
 import type { KeyRecord } from "../store/keys.ts";

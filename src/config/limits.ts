@@ -1,5 +1,5 @@
-import { hasHardBudget, type Limits } from "../core/limit-kinds.ts";
-import { LIMIT_PLUGINS, limitsAnything } from "../core/limits.ts";
+import type { Limits } from "../core/limit-kinds.ts";
+import { hasHardBudget, LIMIT_PLUGINS, limitsAnything } from "../core/limits.ts";
 import * as build from "./build.ts";
 import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";

@@ -9,9 +9,6 @@ export interface Budget {
   readonly soft: boolean;
 }
 
-/** Reports whether requests are refused once one of these budgets is spent. */
-export const hasHardBudget = (budgets: readonly Budget[] = []): boolean => budgets.some(({ soft }) => !soft);
-
 /** Limits of use. Absent, empty or 0 means unlimited. */
 export interface Limits {
   /** Requests per minute. */

@@ -1,7 +1,7 @@
 import { internalize } from "../wire/internalize.ts";
 import { Calendar, type Period } from "./calendar.ts";
 import type { Caller } from "./caller.ts";
-import { hasHardBudget, type Limits } from "./limit-kinds.ts";
+import type { Budget, Limits } from "./limit-kinds.ts";
 
 /** All limits of a gateway.yaml. */
 export interface LimitTable {
@@ -153,6 +153,9 @@ export const keyLimits = ({ keys, default: defaults }: LimitTable, id: string, o
   ...keys?.get(id),
   ...own,
 });
+
+/** Reports whether requests are refused once one of these budgets is spent. */
+export const hasHardBudget = (budgets: readonly Budget[] = []): boolean => budgets.some(({ soft }) => !soft);
 
 /** Reports whether any limit is configured. */
 export const hasLimits = (table: LimitTable): boolean => limitsIn(table).some(limitsAnything);

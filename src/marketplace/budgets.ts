@@ -1,7 +1,8 @@
 import { unlimitedPaths, unsharedLimitsReason } from "../config/limits.ts";
 import { warningAt } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
-import { hasHardBudget, type Limits } from "../core/limit-kinds.ts";
+import type { Limits } from "../core/limit-kinds.ts";
+import { hasHardBudget } from "../core/limits.ts";
 import type { Marketplace, Target } from "../core/marketplace.ts";
 import { OPERATOR_SOURCE } from "../core/price-list.ts";
 import type { PluginProblem } from "../loader/problems.ts";
