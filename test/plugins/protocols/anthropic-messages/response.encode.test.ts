@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
-import { MessageWriter } from "../../../../plugins/protocols/anthropic-messages/response.encode.ts";
+import { MessageWriter } from "../../../../plugins/protocols/anthropic-messages/response.encode.writers.ts";
 import { type Usage } from "../../../../src/core/usage.ts";
 import { type Event, type FinishReason, type Opaque } from "../../../../src/translation/events.ts";
 import { TextKey } from "../../../../src/translation/ids.ts";
