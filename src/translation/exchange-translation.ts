@@ -9,6 +9,7 @@ import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
 import type { Usage } from "../core/usage.ts";
 import { Frame } from "../wire/frame.ts";
+import { matchesName } from "../wire/header-names.ts";
 import { addMissing, HeaderList, withLength } from "../wire/headers.ts";
 import { parseInSteps } from "../wire/parse-in-steps.ts";
 import { totalLength } from "../wire/pieces.ts";
@@ -443,12 +444,8 @@ export class ExchangeTranslation {
       operation: exchange.operation,
       source: { account: target.provider.name, model: target.model },
       ...(this.written as Pick<WrittenRequest, "names" | "wrapped">),
-      context: this.context(exchange),
+      context: new ExchangeContext(exchange, this, this.envelopes, this.owners),
     };
-  }
-
-  private context(exchange: ResponseExchange): ResponseContext {
-    return new ExchangeContext(exchange, this, this.envelopes, this.owners);
   }
 }
 
@@ -539,11 +536,11 @@ function targetHeaders(
   streaming: boolean,
 ): HeaderList {
   const { forward } = attempt.target.provider;
-  const isForwarded = (name: string) =>
-    forward.some((pattern) => (pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern));
   const defaults = protocol.defaultHeaders ?? [];
   const isAdded = (name: string) => !headers.has(name) && !defaults.some(([defaultName]) => defaultName === name);
-  const result = attempt.headers.filter((name) => NEUTRAL_HEADERS.has(name) || isForwarded(name) || isAdded(name));
+  const result = attempt.headers.filter(
+    (name) => NEUTRAL_HEADERS.has(name) || matchesName(name, forward) || isAdded(name),
+  );
   result.set("content-type", "application/json");
   result.set("accept", streaming ? "text/event-stream" : "application/json");
   for (const [name, value] of encoded) result.set(name, value);

@@ -1,3 +1,4 @@
+import { matchesName } from "../wire/header-names.ts";
 import { CHALLENGE, type HeaderList } from "../wire/headers.ts";
 
 /** Request headers of every protocol that are forwarded upstream. */
@@ -32,9 +33,7 @@ export class AllowList {
   readonly allows = (name: string): boolean => {
     const cached = this.cache.get(name);
     if (cached !== undefined) return cached;
-    const isAllowed = this.names.some((pattern) =>
-      pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern,
-    );
+    const isAllowed = matchesName(name, this.names);
     if (this.cache.size < CACHE_LIMIT) this.cache.set(name, isAllowed);
     return isAllowed;
   };

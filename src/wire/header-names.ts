@@ -70,3 +70,7 @@ function createName(text: string): HeaderName {
   names.set(spelling, name);
   return name;
 }
+
+/** Reports whether a name matches one of these patterns, in which `*` at the end stands for any text. */
+export const matchesName = (name: string, patterns: readonly string[]): boolean =>
+  patterns.some((pattern) => (pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern));

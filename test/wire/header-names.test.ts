@@ -1,5 +1,5 @@
 import t from "tap";
-import { headerName } from "../../src/wire/header-names.ts";
+import { headerName, matchesName } from "../../src/wire/header-names.ts";
 
 t.test("a name is recognised in every spelling, and its key is one string", (t) => {
   t.match(headerName("Content-Type"), {
@@ -28,4 +28,13 @@ t.test("unknown names are handled correctly, however many there are and of any l
   t.equal(headerName("X".repeat(5000)).key, "x".repeat(5000));
   t.ok(headerName("transfer-encoding").isHopByHop);
   t.end();
+});
+
+t.test("a name is one of a list, or begins as a pattern does before its star", async (t) => {
+  const patterns = ["x-a", "x-b-*"];
+  const names = ["x-a", "x-ab", "x-b-", "x-b-c", "x-b", "y-x-a"];
+  t.same(
+    names.filter((name) => matchesName(name, patterns)),
+    ["x-a", "x-b-", "x-b-c"],
+  );
 });
