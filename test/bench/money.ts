@@ -224,9 +224,10 @@ async function start(folder: string, provider: string, more: string): Promise<Ga
   return Gateway.start({ file: join(folder, "gateway.yaml"), env: process.env, log: new MemoryLog() });
 }
 
-/** Replaces a gateway's limiter and ledger by ones that do nothing. */
+/** Replaces a gateway's limiter and ledger by ones that do nothing; clients get the same headers about limits. */
 function idle(gateway: Gateway): void {
-  const granted = { grant: {} };
+  const state = { limit: 100_000_000, remaining: 99_999_999, reset: 60_000 };
+  const granted = { grant: { requests: state, tokens: state } };
   Object.assign(gateway.limiter, { reserve: () => granted, settle: () => {} });
   Object.assign(gateway.stores.ledger, { begin: () => {}, append: () => {}, persist: () => {} });
 }
