@@ -68,6 +68,7 @@ t.test("a batch's line that cannot be read is refused, and so is a second purpos
   for (const step of STEPS) {
     for (const [value, message] of [
       [`${line("file-1")}\nno JSON`, /^invalid_field: Line 2 /],
+      [`{}\n${line("file-1").slice(0, -1)}`, /^invalid_field: Line 2 /],
       [`{}\n${Buffer.from(`${line("file-1")}\n`, "utf16le").toString("latin1")}`, /^invalid_field: Line 2 /],
       [`${line("file-1")}${line("file-2")}`, /^invalid_field: Line 1 /],
       [`${line("file-1")}\r${line("file-2")}`, /^invalid_field: Line 1 /],
