@@ -272,7 +272,7 @@ t.test("59: a client that disconnects ends the upstream request, and its usage s
     t.match(gate.running.log.lines.at(-1)?.fields, { outcome: "aborted" }, client);
     await gate.running.gateway.stores.ledger.flush();
     t.match(await gate.running.gateway.stores.ledger.recent(1), [
-      { outcome: "aborted", source: "partial", usage: { in: { total: 10 }, out: { total: 1 } } },
+      { outcome: "aborted", source: "partial", usage: { in: { total: 10 }, out: { total: 5 } } },
     ]);
   }
 });
