@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, globSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { isScalar, isSeq, parseDocument } from "yaml";
 import { DEFAULT_CHAINS } from "../config/schema.ts";
 import { fileProblem } from "../core/file-problem.ts";
@@ -118,12 +119,17 @@ for (const protocol of driven.protocols)
 /** The module that makes Node load plugins and tests written in TypeScript. */
 const REGISTER = new URL("../loader/register.js", import.meta.url).href;
 
+/** The folder of the gateway itself; in a checkout it has hundreds of tests, which need another runner. */
+const GATEWAY_FOLDER = resolve(fileURLToPath(new URL("../..", import.meta.url)));
+
 /** Runs tests in a child process. Returns the exit code: 0, or 1 if one failed. @throws UsageError */
 function runTests(args: readonly string[], io: Terminal): number {
   const dashes = args.indexOf("--");
   const [files, more] = dashes < 0 ? [args, []] : [args.slice(0, dashes), args.slice(dashes + 1)];
   const option = files.find((file) => file.startsWith("-"));
   if (option !== undefined) throw new UsageError(`Options of node --test follow --: plugin test -- ${option}`);
+  if (files.length === 0 && resolve(io.folder) === GATEWAY_FOLDER)
+    throw new UsageError("This folder has the gateway's own tests, too (npm test): name your plugin's test file.");
   const found = files.length > 0 ? files : globSync("test/**/*.test.{ts,mts,js,mjs}", { cwd: io.folder });
   if (found.length === 0)
     throw new UsageError("There is no test/*.test.ts in this folder: plugin new NAME writes one.");

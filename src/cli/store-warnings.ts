@@ -4,7 +4,7 @@ import type { Problem } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
 import { hasLimits } from "../core/limits.ts";
-import { hasSeveralGateways, journalFolder } from "../store/journal/files.ts";
+import { folderProblem, hasSeveralGateways, journalFolder } from "../store/journal/files.ts";
 import { limitedKeys } from "../store/keys.ts";
 import { leftBehindWarning } from "../store/left-behind.ts";
 import { connectToRead, runWithStores } from "../store/open.ts";
@@ -42,8 +42,8 @@ export async function leftBehindWarnings(config: Pick<Config, "file" | "text" | 
 }
 
 /**
- * Returns warnings if PostgreSQL or Redis cannot be used from here; it only connects to them. Not errors of the file, which may
- * be checked where they are unreachable; a missing package is one, and a path that cannot be a SQLite file's, because no start
+ * Returns warnings if PostgreSQL, Redis or the folder of PostgreSQL's journals cannot be used from here; nothing is written. Not
+ * errors of the file, which may be checked on another machine; a missing package is one, and a path that cannot be a SQLite file's, because no start
  * can succeed with them.
  */
 export async function storeWarnings(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
@@ -51,10 +51,18 @@ export async function storeWarnings(config: Pick<Config, "file" | "text" | "stor
   const message = postgres || ledger === ":memory:" ? undefined : sqliteFileProblem(ledger);
   if (message !== undefined) return [errorAt(config, { path: ["store", "ledger"], message })];
   const found = await checkStores(config);
-  return found.flatMap(({ setting, problem, isMissing }) => {
+  const servers = found.flatMap(({ setting, problem, isMissing }) => {
     const problemAt = isMissing ? errorAt : warningAt;
     return problem === undefined ? [] : [problemAt(config, { path: ["store", setting], message: problem })];
   });
+  return postgres ? [...servers, ...journalWarnings(config, postgres.journal)] : servers;
+}
+
+/** Without its folder a gateway serves, and keeps the rows in memory while PostgreSQL cannot be reached. */
+function journalWarnings(config: Pick<Config, "file" | "text">, folder: string): Problem[] {
+  const problem = folderProblem(folder);
+  const message = `The folder of journals cannot be used: ${problem}. Let this user write it, or name another with store.journal.`;
+  return problem === undefined ? [] : [warningAt(config, { path: ["store", "journal"], message })];
 }
 
 /** The result of connecting to a server that holds a part of the store. */

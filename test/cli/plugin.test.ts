@@ -89,3 +89,14 @@ t.test("an existing or invalid name is refused, and the plugins can be listed", 
   t.match(USAGE, /docs\/plugins\.md/);
   t.match(help, /^plugin /);
 });
+
+t.test(
+  "in the gateway's own checkout a test file must be named, as its own tests are not for this runner",
+  async (t) => {
+    const own = fileURLToPath(new URL("../..", import.meta.url));
+    await t.rejects(
+      captured((io) => runPlugin(["test"], io, []), { folder: own }),
+      { message: /gateway's own tests.*name your plugin's test file/ },
+    );
+  },
+);

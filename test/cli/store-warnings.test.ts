@@ -43,6 +43,26 @@ t.test("a missing package of a configured store is an error, as no start could s
   ]);
 });
 
+t.test("a folder of journals that cannot be used is a warning, also where nothing names it", async (t) => {
+  const folder = t.testdir({ "notes.txt": "text" });
+  const found = async (journal: string, named = "") => {
+    const problems = await storeWarnings({
+      file: resolve("gateway.yaml"),
+      text: `listen: 127.0.0.1:0\nstore:\n  ledger: "postgres://u@127.0.0.1:1/d"\n${named}`,
+      store: {
+        ...{ ledger: "shown", limits: "memory", durability: "process", keep: 0 },
+        postgres: { ...placeOf("postgres://u@127.0.0.1:1/d"), journal },
+      },
+    });
+    return problems.filter(({ message }) => message.includes("journal"));
+  };
+  const unusable = join(folder, "notes.txt", "journal");
+  const warning = { severity: "warning", message: /^The folder of journals cannot be used: ENOTDIR.*store\.journal/ };
+  t.match(await found(unusable, `  journal: ${unusable}\n`), [{ ...warning, line: 4 }]);
+  t.match(await found(unusable), [warning]);
+  t.same(await found(join(folder, "new", "journal")), []);
+});
+
 t.test("a path that cannot be a SQLite file's is an error, as no start could succeed", async (t) => {
   const folder = t.testdir({ "notes.txt": "text" });
   const found = (ledger: string) =>
