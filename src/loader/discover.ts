@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { registerHooks } from "node:module";
-import { join, resolve, sep } from "node:path";
+import { join, parse, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import type { ZodType } from "zod";
 import { allowedKeys } from "../config/issues.ts";
@@ -23,7 +23,11 @@ const IMPORT_TIMEOUT = 10_000;
 /** Extensions of a plugin's file, in order of precedence. */
 const EXTENSIONS = [".ts", ".mts", ".js", ".mjs"];
 
-export const isBuiltIn = (file: string): boolean => file.startsWith(PLUGINS_FOLDER + sep);
+/** The plugins in it. In a checkout those of the operator may be beside them: they are checked like any others. */
+const BUILT_IN = ["auth", "limits", "models", "opentelemetry", "record", "rewrite", "scrub", "sse", "usage"];
+
+export const isBuiltIn = (file: string): boolean =>
+  file.startsWith(PLUGINS_FOLDER + sep) && BUILT_IN.includes(parse(file).name);
 
 /** Returns the names of plugins that need no `from`: the operator's own first, then the built-in ones. */
 export const pluginNames = (folder: string): string[] => [

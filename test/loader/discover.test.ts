@@ -85,7 +85,9 @@ t.test("a reference without a plugin is reported with the place that was searche
 });
 
 t.test("built-in plugins are distinguished from an operator's own", async (t) => {
-  t.same([isBuiltIn(join(PLUGINS_FOLDER, "auth.ts")), isBuiltIn("/own/plugins/auth.ts")], [true, false]);
+  const files = [join(PLUGINS_FOLDER, "auth.ts"), "/own/plugins/auth.ts", join(PLUGINS_FOLDER, "own.ts")];
+  t.same(files.map(isBuiltIn), [true, false, false], "also in a checkout, where they may be in the same folder");
+  for (const name of pluginNames(PLUGINS_FOLDER)) t.ok(isBuiltIn(join(PLUGINS_FOLDER, `${name}.ts`)), name);
 });
 
 t.test("a missing dependency is named with the file that imports it", async (t) => {
