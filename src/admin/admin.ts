@@ -7,6 +7,7 @@ import type { Log } from "../core/log.ts";
 import { listenOptions, peerAddress } from "../core/networks.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "../core/node-http.ts";
 import type { SocketAddress } from "../downstream/listener.ts";
+import { CHALLENGE } from "../wire/headers.ts";
 import { HTTP2_PREFACE, http2Refusal } from "../wire/http2-refusal.ts";
 import { Access } from "./access.ts";
 import type { AdminGateway } from "./admin-gateway.ts";
@@ -112,6 +113,7 @@ export class Admin {
       const error = thrown instanceof AdminError ? thrown : this.toAdminError(thrown);
       if (error.allow && !response.headersSent) response.setHeader("allow", error.allow.join(", "));
       if (error.retryAfter !== undefined && !response.headersSent) response.setHeader("retry-after", error.retryAfter);
+      if (error.code === "signed_out" && !response.headersSent) response.setHeader(...CHALLENGE);
       if (response.headersSent) response.destroy();
       else {
         const { code, message, problems } = error;

@@ -8,7 +8,7 @@ import { framingOf } from "../upstream/attempts.ts";
 import { BufferedResponse } from "../upstream/buffered-response.ts";
 import type { UpstreamAnswer } from "../upstream/received-answer.ts";
 import type { BodyReceiver, UpstreamResponse } from "../upstream/response.ts";
-import { HeaderList, withLength } from "../wire/headers.ts";
+import { addMissing, CHALLENGE, HeaderList, withLength } from "../wire/headers.ts";
 
 /**
  * Returns a plugin's answer in the form of an upstream response.
@@ -35,6 +35,7 @@ function buildResponse(
   const headers = new HeaderList(["content-type", type]);
   // The length is that of the body, whatever it was said to be.
   for (const [name, value] of Object.entries(own)) if (!isLength(name)) headers.set(name, value);
+  if (status === 401) addMissing(headers, [CHALLENGE]);
   const usual = framingOf(status, headers.get("content-type"), operation);
   const framing = usual === "array" && bytes && !isArray(bytes) ? undefined : usual;
   // Stages may change the length of a stream. A 204 and a 304 have no body whose length it could be (RFC 9110 §8.6).

@@ -7,6 +7,7 @@ import type { SocketProtocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { SocketMessageChecker } from "../objects/socket-message-checker.ts";
 import { HeaderList, headerObject } from "../wire/headers.ts";
+import { completeHeaders } from "./allow-list.ts";
 import { callerIdOf } from "./health.ts";
 import { recordErrorMessage, recordHead } from "./provider-message.ts";
 import type { SocketObserver } from "./websocket.ts";
@@ -61,6 +62,7 @@ export class SocketMeter implements SocketObserver {
     const received = new HeaderList([...rawHeaders]);
     const headers = this.redactor.headers(this.filterHeaders(received));
     recordHead(exchange, attempt, status, received, this.redactor);
+    completeHeaders(status, headers);
     exchange.streaming = status === 101;
     if (status === 101) headers.deleteWhere((name) => name.startsWith("content-"));
     return headerObject(headers, this.client.gatewayHeaders());

@@ -22,7 +22,9 @@ t.test("without a token everybody on this machine may do everything, and the API
 
 t.test("with a token nobody may do anything without it; a viewer changes nothing", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
-  t.equal((await ask("GET", "/api/now")).status, 401);
+  const refused = await ask("GET", "/api/now");
+  t.equal(refused.status, 401);
+  t.equal(refused.headers["www-authenticate"], 'Bearer realm="model-gateway"');
   t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: ["token"] });
   t.equal((await ask("GET", "/api/now", bearer("wrong-token-0123456789abcdef"))).status, 401);
   t.equal((await ask("GET", "/api/now", bearer(VIEWER))).status, 200);

@@ -51,6 +51,20 @@ t.test("a complete response passes the plugins above the one that returned it, a
   );
 });
 
+t.test("a 401 has a challenge, as HTTP's clients require it; the plugin's own stays", async (t) => {
+  for (const [own, challenge] of [
+    ["{}", 'Bearer realm="model-gateway"'],
+    ['{ "WWW-Authenticate": "Basic" }', "Basic"],
+  ]) {
+    const { url } = await answering(
+      t,
+      `request(exchange: RequestExchange) { exchange.answer = { status: 401, body: "{}", headers: ${own} }; }`,
+    );
+    const { status, headers } = await ask(url);
+    t.same([status, headers.get("www-authenticate")], [401, challenge]);
+  }
+});
+
 t.test("a response without a body announces no length", async (t) => {
   const { url } = await answering(
     t,

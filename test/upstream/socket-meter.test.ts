@@ -58,6 +58,11 @@ t.test("status, ids, bytes and usage are recorded; a response without a body rec
   t.equal(exchange.usage?.in.total, 2);
 });
 
+t.test("a provider's refusal has what clients need beside the status, as on other paths", async (t) => {
+  const head = metered().meter.onResponseHead(401, []);
+  t.match(head, { "www-authenticate": 'Bearer realm="model-gateway"', "x-should-retry": "false" });
+});
+
 t.test("a refusal is recorded, and a provider that was never reached counts as not called", async (t) => {
   for (const [code, sent] of [
     ["upstream_unreachable", false],
