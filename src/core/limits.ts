@@ -29,7 +29,10 @@ export interface LimitLevel {
 
 /** Returns the name under which a level is counted. */
 export const limitScope = (kind: LimitLevel["kind"], name: string): string =>
-  kind === "all" ? kind : internalize(`${kind}:${name}`);
+  kind === "all" ? kind : `${kind}:${name}`;
+
+/** Returns the same for what is looked up by each request. Not for sums of very many keys: a new text takes twenty times as long. */
+const requestScope: typeof limitScope = (kind, name) => internalize(limitScope(kind, name));
 
 /** Returns a group and its parents: `acme/research`, `acme`. */
 export function groupAndParents(group: string): string[] {
@@ -71,7 +74,9 @@ export class Levels {
     readonly calendar = new Calendar(),
   ) {
     const levels = (kind: LimitLevel["kind"], of: ReadonlyMap<string, Limits> = new Map()) =>
-      new Map([...of].flatMap(([name, limits]) => levelsFor(kind, name, limits).map((level) => [name, level])));
+      new Map(
+        [...of].flatMap(([name, limits]) => levelsFor(requestScope, kind, name, limits).map((level) => [name, level])),
+      );
     this.providers = levels("provider", table.providers);
     this.models = levels("model", table.models);
   }
@@ -91,13 +96,13 @@ export class Levels {
 
   /** Returns the levels of a request without its model, for a report on very many callers: they do not displace those of requests. */
   forReport(caller: Caller): readonly LimitLevel[] {
-    return this.makeLevels(caller).withoutModel;
+    return this.makeLevels(caller, limitScope).withoutModel;
   }
 
   /** Returns where the cost of a request counts, limited or not, as in the ledger. */
   scopes(caller: Caller | undefined, model: string, provider: string): string[] {
-    const modelScope = this.modelScopes.getOrInsertComputed(model, (name) => limitScope("model", name));
-    const providerScope = this.providerScopes.getOrInsertComputed(provider, (name) => limitScope("provider", name));
+    const modelScope = this.modelScopes.getOrInsertComputed(model, (name) => requestScope("model", name));
+    const providerScope = this.providerScopes.getOrInsertComputed(provider, (name) => requestScope("provider", name));
     return [...this.caller(caller).scopes, modelScope, providerScope];
   }
 
@@ -119,27 +124,23 @@ export class Levels {
     const { id = "", group, limits, name: label } = caller ?? {};
     const known = this.callers.get(id);
     if (known && known.group === group && known.limits === limits && known.label === label) return known;
-    const made = this.makeLevels(caller);
+    const made = this.makeLevels(caller, requestScope);
     if (!known && this.callers.size >= MAX_CALLERS) this.callers.delete(this.callers.keys().next().value as string);
     this.callers.set(id, made);
     return made;
   }
 
-  private makeLevels(caller: Caller | undefined): CallerLevels {
+  private makeLevels(caller: Caller | undefined, scopeOf: typeof limitScope): CallerLevels {
     const { id = "", group, limits, name: label } = caller ?? {};
     const { groups, all = {} } = this.table;
     const key = keyLimits(this.table, id, limits);
     const groupNames = group === undefined ? [] : groupAndParents(group);
     const withoutModel = [
-      ...levelsFor("key", id, key, label),
-      ...groupNames.flatMap((name) => levelsFor("group", name, groups?.get(name))),
-      ...levelsFor("all", "", all),
+      ...levelsFor(scopeOf, "key", id, key, label),
+      ...groupNames.flatMap((name) => levelsFor(scopeOf, "group", name, groups?.get(name))),
+      ...levelsFor(scopeOf, "all", "", all),
     ];
-    const scopes = [
-      limitScope("key", id),
-      ...groupNames.map((name) => limitScope("group", name)),
-      limitScope("all", ""),
-    ];
+    const scopes = [scopeOf("key", id), ...groupNames.map((name) => scopeOf("group", name)), scopeOf("all", "")];
     return { label, group, limits, scopes, withoutModel, byModel: new Map() };
   }
 }
@@ -174,9 +175,15 @@ function limitsIn({ default: defaults = {}, all = {}, groups, models, providers,
 }
 
 /** Returns no level if nothing is limited. */
-function levelsFor(kind: LimitLevel["kind"], name: string, limits: Limits = {}, label?: string): LimitLevel[] {
+function levelsFor(
+  scopeOf: typeof limitScope,
+  kind: LimitLevel["kind"],
+  name: string,
+  limits: Limits = {},
+  label?: string,
+): LimitLevel[] {
   if (!limitsAnything(limits)) return [];
   const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
-  const level = { kind, name, scope: limitScope(kind, name), limits: { rpm, tpm, concurrency, budgets } };
+  const level = { kind, name, scope: scopeOf(kind, name), limits: { rpm, tpm, concurrency, budgets } };
   return [label === undefined || label === name ? level : { ...level, label }];
 }
