@@ -4,8 +4,8 @@ import { valueAt } from "./value-at.ts";
 
 /** A called tool's name: in the frame that begins a call, or in each. */
 const CALL_NAME = /"name" ?: ?"[^"]/;
-/** What marks a call in frames where its arguments need not be text. */
-const CALL_MARK = /"(?:functionCall|(?:[a-z]+_)?tool_use)"/g;
+/** What marks a call in frames where its arguments need not be text, or are not yet. */
+const CALL_MARK = /"(?:functionCall|(?:[a-z]+_)?tool_use)"|"function" ?: ?\{ ?"name" ?: ?"[^"]*" ?\}/g;
 /** How the arguments of a call begin. */
 const CALL_START = /^\s*(?:\{|$)/;
 /** Frames that are parsed: the first ones with text, then one in so many, and all of unusual length. */
@@ -17,6 +17,9 @@ const MAX_USUAL_DIFFERENCE = 48;
 const EDGE_LENGTH = 32;
 /** Bytes: a shorter frame holds no text: a comment, a ping. */
 const MIN_FRAME_BYTES = 48;
+/** Where in the first line of an event with a name the names differ of those that begin something and those with text. */
+const [NAME_START, NAME_END] = [16, 24];
+const LETTER_E = 0x65;
 
 /** A call's arguments, or a text in them, that arrive in one frame; the name is not always in it. */
 interface WholeCall {
@@ -39,18 +42,20 @@ export class DeliveredTokens {
   private calls = 0;
   /**
    * Whether calls are streamed in pieces, or announced before they are complete; otherwise each is whole in one frame, and these
-   * are their tokens, and abbreviated texts.
+   * are their tokens, and their names by abbreviated texts.
    */
   private callsStreamed = false;
   private callsAnnounced = false;
   private wholeCallTokens = 0;
-  private readonly wholeCalls = new Set<string>();
+  private readonly wholeCalls = new Map<string, Set<unknown>>();
   /** Of the parsed usual frames with text: their number, and the sums from which the regression is computed. */
   private parsedFrames = 0;
   private lengthSum = 0;
   private tokenSum = 0;
   private squareSum = 0;
   private productSum = 0;
+  /** The beginning of the last parsed frame with text: one of another name may begin a call, whatever its length. */
+  private readonly lastStart = Buffer.alloc(NAME_END);
   /** Usual frames since the first ones; of those only measured: their number, and their bytes. */
   private usualFrames = 0;
   private measuredFrames = 0;
@@ -85,7 +90,8 @@ export class DeliveredTokens {
     if (length < MIN_FRAME_BYTES) return;
     const isUsual =
       this.parsedFrames >= FIRST_FRAMES &&
-      Math.abs(length - this.lengthSum / this.parsedFrames) <= MAX_USUAL_DIFFERENCE;
+      Math.abs(length - this.lengthSum / this.parsedFrames) <= MAX_USUAL_DIFFERENCE &&
+      this.hasUsualName(frame.bytes);
     if (isUsual && this.usualFrames % SAMPLE_INTERVAL !== SAMPLE_INTERVAL - 1) {
       this.usualFrames++;
       this.measuredFrames++;
@@ -95,6 +101,7 @@ export class DeliveredTokens {
     }
     const { tokens, textBytes } = this.textIn(frame);
     this.parsedTokens += tokens;
+    if (textBytes > 0) frame.bytes.copy(this.lastStart, 0, 0, NAME_END);
     if (isUsual) this.usualFrames++;
     // A usual frame may have no text too; among the first ones, a frame without text does not count as usual.
     if (textBytes > MAX_USUAL_DIFFERENCE || (textBytes === 0 && !isUsual)) return;
@@ -103,6 +110,13 @@ export class DeliveredTokens {
     this.tokenSum += tokens;
     this.squareSum += length * length;
     this.productSum += length * tokens;
+  }
+
+  /** Reports whether an event may have the name of the last one with text. */
+  private hasUsualName(bytes: Buffer): boolean {
+    if (bytes[0] !== LETTER_E) return true;
+    for (let i = NAME_START; i < NAME_END; i++) if (bytes[i] !== this.lastStart[i]) return false;
+    return true;
   }
 
   /** The estimated output tokens of audio and of images. */
@@ -175,17 +189,15 @@ export class DeliveredTokens {
    * @returns how many are new
    */
   private addWholeCalls(calls: readonly WholeCall[]): number {
-    const earlier = new Set(this.wholeCalls);
-    let added = 0;
-    for (const { name, text } of calls) {
-      const edges = `${text.length} ${text.slice(0, EDGE_LENGTH)} ${text.slice(-EDGE_LENGTH)}`;
-      const named = `${name} ${edges}`;
-      this.wholeCalls.add(named);
-      if (earlier.has(named) || earlier.has(` ${edges}`)) continue;
+    const added = calls.filter(({ name, text }) => {
+      const names = this.wholeCalls.get(edgesOf(text));
+      return !names || !(name === "" || names.has(name) || names.has(""));
+    });
+    for (const { name, text } of added) {
+      this.wholeCalls.set(edgesOf(text), (this.wholeCalls.get(edgesOf(text)) ?? new Set()).add(name));
       this.wholeCallTokens += estimateTokens(text);
-      added++;
     }
-    return added;
+    return added.length;
   }
 
   /**
@@ -238,3 +250,6 @@ export class DeliveredTokens {
     this.calls += marked || announced || (this.callsAnnounced ? 0 : whole);
   }
 }
+
+/** Abbreviates a text so that its repetition is recognised. */
+const edgesOf = (text: string): string => `${text.length} ${text.slice(0, EDGE_LENGTH)} ${text.slice(-EDGE_LENGTH)}`;

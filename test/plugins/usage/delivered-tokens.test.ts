@@ -166,9 +166,44 @@ t.test("each call counts once, however its protocol announces, completes and rep
   t.equal(tokens(openaiResponses, [added, delta, ...ended]), 10 + inside, "in pieces");
   t.equal(tokens(openaiResponses, [added, ...ended]), 10 + inside, "announced, then whole");
   t.equal(tokens(openaiResponses, ended.slice(1)), 10 + inside, "whole only");
+  const complete = event({ type: "response.output_item.added", output_index: 0, item: { ...item, arguments: args } });
+  t.equal(tokens(openaiResponses, [complete, ...ended]), 10 + inside, "whole at once, and repeated without its name");
+
+  const call = (json: object) =>
+    event({ choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: json }] } }] });
+  t.equal(
+    tokens(openaiChat, [call({ name: "add" }), call({ arguments: args })]),
+    10 + inside,
+    "announced by its name only",
+  );
 
   const parts = ["add", "multiply"].map((name) => ({ functionCall: { name, args: { a: 2, b: 3 } } }));
   t.equal(tokens(gemini, [event({ candidates: [{ content: { parts } }] })]), 2 * 13 + 1, "numbers only");
+});
+
+t.test("a call counts also where the event with which it begins is as long as those with text", async (t) => {
+  const named = (name: string, json: object) =>
+    new Frame("event", Buffer.from(`event: ${name}\ndata: ${JSON.stringify({ type: name, ...json })}\n\n`));
+  const name = "f".repeat(20);
+  const place = { item_id: "msg_1", output_index: 0, content_index: 0 };
+  for (const [protocol, perCall, text, begins] of [
+    [
+      anthropicMessages,
+      34,
+      named("content_block_delta", { index: 0, delta: { type: "text_delta", text: " some words" } }),
+      named("content_block_start", { index: 1, content_block: { type: "tool_use", id: "t", name, input: {} } }),
+    ],
+    [
+      openaiResponses,
+      10,
+      named("response.output_text.delta", { ...place, delta: " some words" }),
+      named("response.output_item.added", { output_index: 1, item: { type: "function_call", name, arguments: "" } }),
+    ],
+  ] as const) {
+    t.ok(Math.abs(begins.bytes.length - text.bytes.length) < 40, protocol.name);
+    const before = Array.from({ length: 20 }, () => text);
+    t.equal(tokens(protocol, [...before, begins]), tokens(protocol, before) + perCall, protocol.name);
+  }
 });
 
 t.test("audio counts by its duration, and each image once", async (t) => {
