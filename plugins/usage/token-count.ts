@@ -74,7 +74,7 @@ const MODELS: readonly (NonNullable<Protocol["tokenEstimate"]> & { readonly mode
   { model: /\bgemini-(?:1|2\.0)/i, textFactor: 1.11, perToolCall: 5 },
   // A tool is described to these at length.
   {
-    model: /\bgrok-(?:3|4(?:\.1)?-fast|code)/i,
+    model: /\bgrok-(?:3|4(?:[.-]1)?-fast|code)/i,
     textFactor: 1.01,
     perToolCall: 23,
     input: { perTurn: 12, tools: 140, schemaFactor: 1.7 },

@@ -4,7 +4,7 @@ import gemini from "../../../plugins/protocols/gemini/index.ts";
 import openaiChat from "../../../plugins/protocols/openai-chat/index.ts";
 import openaiResponses from "../../../plugins/protocols/openai-responses/index.ts";
 import { DeliveredTokens } from "../../../plugins/usage/delivered-tokens.ts";
-import { estimateTokens } from "../../../plugins/usage/token-count.ts";
+import { estimateTokens, tokenWeights } from "../../../plugins/usage/token-count.ts";
 import type { Protocol } from "../../../src/core/protocol.ts";
 import { Frame } from "../../../src/wire/frame.ts";
 import { runLinear } from "../../support/linear-work.ts";
@@ -141,6 +141,10 @@ t.test("a tool call is more than its arguments, by the counts of the model that 
   const claude = new DeliveredTokens(openaiChat, "anthropic/claude-sonnet-4.5");
   for (const frame of frames) claude.observe(frame);
   t.equal(claude.tokens, 34 + 4 + 4);
+  const calls = (model: string) => tokenWeights(openaiChat, model).perToolCall;
+  const fast = ["grok-4-1-fast-non-reasoning", "x-ai/grok-4.1-fast", "grok-4-fast-reasoning", "grok-code-fast-1"];
+  for (const name of fast) t.equal(calls(name), calls("grok-3-mini"), name);
+  t.ok(calls("grok-4.3") < calls("grok-3-mini"));
 });
 
 t.test("each call counts once, however its protocol announces, completes and repeats it", async (t) => {
