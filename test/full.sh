@@ -46,7 +46,7 @@ clients() {
   cat "$output.agents"
   [ "$drivers" -eq 0 ] && [ "$agents" -eq 0 ]
 }
-# They wait more than they work, so they run beside the last tests, those that share processes: some of the others have limits of
+# They wait more than they work, so they run beside the last tests, those of whole folders: some of the others have limits of
 # time. Random inputs, where nobody says how many seconds, are tried on what all leave idle of the cores.
 beside=()
 trap 'for group in "${beside[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -f "$output" "$output".* "$fuzz"' EXIT
