@@ -205,8 +205,9 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, failing, watch, 
   t.notOk(running.log.lines.some(({ message }) => message.startsWith("a request failed")));
 });
 
-t.test("a refused handshake has the usual reason phrase, whether gateway or provider refuses it", async (t) => {
-  const provider = await httpUpstream((_, response) => response.writeHead(429, "Whatever").end("{}"));
+t.test("a refused handshake has the usual head, whether gateway or provider refuses it", async (t) => {
+  let status = 429;
+  const provider = await httpUpstream((_, response) => response.writeHead(status, "Whatever").end("{}"));
   t.teardown(() => provider.close());
   const running = await startGateway(
     t,
@@ -214,17 +215,20 @@ t.test("a refused handshake has the usual reason phrase, whether gateway or prov
 models: { m: { targets: [a:vendor-m] } }
 `,
   );
-  const firstLine = async (key: string) => {
+  const headFor = async (key: string) => {
     const socket = connect(running.port, "127.0.0.1").setEncoding("latin1");
     const lines = ["GET /v1/realtime?model=m HTTP/1.1", "host: x", "connection: upgrade", "upgrade: websocket"];
     lines.push("sec-websocket-version: 13", `sec-websocket-key: ${"A".repeat(22)}==`, `x-api-key: ${key}`);
     socket.write(`${lines.join("\r\n")}\r\n\r\n`);
     let text = "";
     for await (const piece of socket) text += piece;
-    return text.split("\r\n", 1)[0];
+    return text.split("\r\n\r\n", 1)[0];
   };
-  t.equal(await firstLine("nobody-0123456789abcdef"), "HTTP/1.1 401 Unauthorized");
-  t.equal(await firstLine(KEY), "HTTP/1.1 429 Too Many Requests");
+  const unauthorized = /^HTTP\/1.1 401 Unauthorized\r\n.*^www-authenticate: Bearer realm="model-gateway"\r$/ms;
+  t.match(await headFor("nobody-0123456789abcdef"), unauthorized);
+  t.match(await headFor(KEY), /^HTTP\/1.1 429 Too Many Requests\r\n/);
+  status = 401;
+  t.match(await headFor(KEY), unauthorized);
 });
 
 t.test("the journal has a WebSocket before its provider is called", async (t) => {
