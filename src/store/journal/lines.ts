@@ -103,16 +103,12 @@ export class JournalLineParser {
     if (found) return found;
     const line = parseJournalLine(text);
     if (!line || line[0] === "made") return line;
-    const [kind, , attribution] = line[1];
+    const [kind] = line[1];
     remember(this.kinds, kind);
-    if (attribution) remember(this.attributions, attribution);
     return line;
   }
 
-  /**
-   * Parses what lies between a known kind and a known attribution, if there is one: if that is JSON, so is the line. Undefined if
-   * it is not, or if they are not known.
-   */
+  /** Parses what follows a known kind: if each part of it is JSON, so is the line. Undefined if one is not, or if the kind is not known. */
   private parseValues(text: string): RowLine | undefined {
     if (!text.startsWith(ENDED) || !text.endsWith(END)) return undefined;
     const kindEnd = text.indexOf(`],["`) + 1;
@@ -120,11 +116,21 @@ export class JournalLineParser {
     if (!kind) return undefined;
     const attributionAt = text.lastIndexOf("],[") + 2;
     const hasAttribution = attributionAt > kindEnd + 1;
-    const attribution = hasAttribution ? this.attributions.get(text.slice(attributionAt, -END.length)) : undefined;
+    const attribution = hasAttribution ? this.attributionOf(text.slice(attributionAt, -END.length)) : undefined;
     if (hasAttribution && !attribution) return undefined;
     const values = parseJson(text.slice(kindEnd + 1, hasAttribution ? attributionAt - 1 : -END.length));
     if (!Array.isArray(values)) return undefined;
     return ["ended", attribution ? [kind, values, attribution] : [kind, values]];
+  }
+
+  private attributionOf(json: string): UsageRow["attribution"] {
+    const known = this.attributions.get(json);
+    if (known) return known;
+    const parsed = parseJson(json);
+    if (!Array.isArray(parsed)) return undefined;
+    const attribution = parsed as unknown as NonNullable<UsageRow["attribution"]>;
+    remember(this.attributions, attribution);
+    return attribution;
   }
 }
 
