@@ -116,11 +116,11 @@ export class JournalLineParser {
     if (!kind) return undefined;
     const attributionAt = text.lastIndexOf("],[") + 2;
     const hasAttribution = attributionAt > kindEnd + 1;
-    const attribution = hasAttribution ? this.attributionOf(text.slice(attributionAt, -END.length)) : undefined;
-    if (hasAttribution && !attribution) return undefined;
     const values = parseJson(text.slice(kindEnd + 1, hasAttribution ? attributionAt - 1 : -END.length));
     if (!Array.isArray(values)) return undefined;
-    return ["ended", attribution ? [kind, values, attribution] : [kind, values]];
+    if (!hasAttribution) return ["ended", [kind, values]];
+    const attribution = this.attributionOf(text.slice(attributionAt, -END.length));
+    return attribution && ["ended", [kind, values, attribution]];
   }
 
   private attributionOf(json: string): UsageRow["attribution"] {
