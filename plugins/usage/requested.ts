@@ -126,20 +126,41 @@ export function tokensInJson(json: unknown, protocol: Protocol, model = ""): num
 
 /**
  * Returns about how many output tokens a parsed whole response has, without what tools of the vendor have found; undefined: it
- * has no texts. Hidden reasoning counts instead of its summaries.
+ * has no texts and no calls. Hidden reasoning counts instead of its summaries.
  * @param model the vendor's name of the model
  */
 export function answerTokens(json: unknown, protocol: Protocol, model = ""): number | undefined {
-  const { textFactor, perAnswer = 0 } = tokenWeights(protocol, model);
+  const { textFactor, perToolCall, perAnswer = 0 } = tokenWeights(protocol, model);
   const places = json === undefined ? [] : [...protocol.texts.response(json)];
   const hidden = [...(protocol.hiddenReasoning?.()(json) ?? [])];
-  if (places.length === 0 && hidden.length === 0) return undefined;
+  const calls = ANSWERS.reduce((sum, name) => sum + callsIn(valueAt(json, [name]), MAX_CALL_DEPTH), 0);
+  if (places.length === 0 && hidden.length === 0 && calls === 0) return undefined;
   const isSummarized = hidden.some(([kind]) => kind === "summarized");
-  const texts = places
-    .filter(({ kind }) => kind !== "tool_result" && !(kind === "reasoning" && isSummarized))
-    .map(({ path }) => valueAt(json, path));
+  const members = new Map<string, string>();
+  const texts = places.flatMap(({ path, kind, alternative: { of, member } = { of: "", member: "" } }) => {
+    const text = valueAt(json, path);
+    if (!OUTPUT_KINDS.has(kind) || (kind === "reasoning" && isSummarized) || text === "") return [];
+    // Of members that repeat one text the first counts.
+    if (!members.has(of)) members.set(of, member);
+    return members.get(of) === member ? [text] : [];
+  });
   const reasoning = hidden.reduce((sum, [, tokens]) => sum + tokens, 0);
-  return Math.ceil(estimateTexts(texts) * textFactor + perAnswer + reasoning);
+  return Math.ceil(estimateTexts(texts) * textFactor + calls * perToolCall + perAnswer + reasoning);
+}
+
+/** What a model writes: some vendors repeat the request's instructions. */
+const OUTPUT_KINDS: ReadonlySet<string> = new Set(["assistant", "reasoning", "tool_call"]);
+/** Top-level members that hold answers, and those of a call with its arguments. */
+const ANSWERS = ["choices", "output", "content", "candidates"];
+const ARGUMENTS = ["arguments", "input", "args"];
+/** Lists and objects that a call is in at most: of choices, messages, calls and functions. */
+const MAX_CALL_DEPTH = 7;
+
+/** Counts the calls of tools in a part of an answer. */
+function callsIn(value: unknown, depth: number): number {
+  if (typeof value !== "object" || value === null || depth === 0) return 0;
+  if ("name" in value && ARGUMENTS.some((name) => name in value)) return 1;
+  return Object.values(value).reduce((sum, inner) => sum + callsIn(inner, depth - 1), 0);
 }
 
 /** Returns about how many tokens texts have, at a cost that is bounded however long they are. */

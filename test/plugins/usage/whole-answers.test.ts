@@ -1,4 +1,8 @@
 import t, { type Test } from "tap";
+import { answerTokens } from "../../../plugins/usage/requested.ts";
+import { estimateTokens, tokenWeights } from "../../../plugins/usage/token-count.ts";
+import type { Protocol } from "../../../src/core/protocol.ts";
+import { loadProtocols } from "../../../src/loader/discover.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
@@ -43,6 +47,61 @@ t.test("a whole answer of a few words without usage is estimated by its words", 
     t.equal(found?.source, "estimated", protocol);
     t.ok(tokens >= 7 && tokens <= 16, `${protocol}: ${tokens}`);
   }
+});
+
+t.test("each call of a whole answer without usage counts besides its arguments, in every protocol", async (t) => {
+  const args = { city: "Paris" };
+  const json = JSON.stringify(args);
+  const chat = { function: { name: "weather", arguments: json }, id: "c", type: "function" };
+  const cases = {
+    "openai-chat": (calls: null[]) => ({
+      choices: [{ message: { content: WORDS, tool_calls: calls.map(() => chat) } }],
+    }),
+    "openai-responses": (calls: null[]) => ({
+      output: [
+        { type: "message", role: "assistant", content: [{ type: "output_text", text: WORDS }] },
+        ...calls.map(() => ({ type: "function_call", name: "weather", arguments: json })),
+      ],
+      tools: [{ type: "function", name: "weather", input: {} }],
+    }),
+    "anthropic-messages": (calls: null[]) => ({
+      content: [
+        { type: "text", text: WORDS },
+        ...calls.map(() => ({ type: "tool_use", name: "weather", input: args })),
+      ],
+    }),
+    gemini: (calls: null[]) => ({
+      candidates: [
+        { content: { parts: [{ text: WORDS }, ...calls.map(() => ({ functionCall: { name: "weather", args } }))] } },
+      ],
+    }),
+  };
+  const protocols = await loadProtocols();
+  for (const [name, answer] of Object.entries(cases)) {
+    const protocol = protocols.find((each) => each.name === name) as Protocol;
+    const { perToolCall, textFactor } = tokenWeights(protocol, "");
+    const tokens = (calls: number) => answerTokens(answer(Array(calls).fill(null)), protocol) ?? 0;
+    const inside = textFactor * estimateTokens(/^openai/.test(name) ? json : args.city);
+    t.ok(perToolCall > 0, name);
+    for (const calls of [1, 2])
+      t.ok(Math.abs(tokens(calls) - tokens(0) - calls * (perToolCall + inside)) <= 1, `${name}: ${tokens(calls)}`);
+  }
+});
+
+t.test("a text that a whole answer without usage repeats counts once, and instructions do not count", async (t) => {
+  const output = [{ type: "message", role: "assistant", content: [{ type: "output_text", text: WORDS }] }];
+  const tokens = async (protocol: string, answer: object) =>
+    answerTokens(answer, (await loadProtocols()).find(({ name }) => name === protocol) as Protocol);
+  const instructions = WORDS.repeat(9);
+  t.equal(await tokens("openai-responses", { output, instructions }), await tokens("openai-responses", { output }));
+  const message = { content: WORDS, reasoning: WORDS };
+  const reasoning_details = [{ type: "reasoning.text", text: WORDS }];
+  t.equal(
+    await tokens("openai-chat", {
+      choices: [{ message: { ...message, reasoning_content: WORDS, reasoning_details } }],
+    }),
+    await tokens("openai-chat", { choices: [{ message }] }),
+  );
 });
 
 t.test("the sources of a short whole answer without usage are no output", async (t) => {
