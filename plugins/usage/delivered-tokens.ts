@@ -13,8 +13,9 @@ const FIRST_FRAMES = 8;
 const SAMPLE_INTERVAL = 16;
 /** Maximum difference in bytes between a usual frame and the mean of those with text, and maximum bytes of its text. */
 const MAX_USUAL_DIFFERENCE = 48;
-/** Characters at a text's beginning and end by which a repetition is recognised. */
+/** Characters at a text's beginning and end by which a repetition is recognised, and the most texts that are. */
 const EDGE_LENGTH = 32;
+const MAX_WHOLE_CALLS = 1000;
 /** Bytes: a shorter frame holds no text: a comment, a ping. */
 const MIN_FRAME_BYTES = 48;
 /** Where in the first line of an event with a name the names differ of those that begin something and those with text. */
@@ -48,6 +49,7 @@ export class DeliveredTokens {
   private callsAnnounced = false;
   private wholeCallTokens = 0;
   private readonly wholeCalls = new Map<string, Set<unknown>>();
+  private rememberedCalls = 0;
   /** Of the parsed usual frames with text: their number, and the sums from which the regression is computed. */
   private parsedFrames = 0;
   private lengthSum = 0;
@@ -194,8 +196,10 @@ export class DeliveredTokens {
       return !names || !(name === "" || names.has(name) || names.has(""));
     });
     for (const { name, text } of added) {
-      this.wholeCalls.set(edgesOf(text), (this.wholeCalls.get(edgesOf(text)) ?? new Set()).add(name));
       this.wholeCallTokens += estimateTokens(text);
+      if (this.rememberedCalls >= MAX_WHOLE_CALLS) continue;
+      this.rememberedCalls++;
+      this.wholeCalls.set(edgesOf(text), (this.wholeCalls.get(edgesOf(text)) ?? new Set()).add(name));
     }
     return added.length;
   }

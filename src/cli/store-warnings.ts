@@ -43,8 +43,8 @@ export async function leftBehindWarnings(config: Pick<Config, "file" | "text" | 
 
 /**
  * Returns warnings if PostgreSQL, Redis or the folder of PostgreSQL's journals cannot be used from here; nothing is written. Not
- * errors of the file, which may be checked on another machine; a missing package is one, and a path that cannot be a SQLite file's, because no start
- * can succeed with them.
+ * errors of the file, which may be checked on another machine; a missing package is one, and a path that cannot be a SQLite file's,
+ * because no start can succeed with them.
  */
 export async function storeWarnings(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
   const { ledger, postgres } = config.store;

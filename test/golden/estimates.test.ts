@@ -234,9 +234,11 @@ function checkSum(t: Test, name: string, sum: HalvedSum | undefined): void {
   }
   t.comment(`${name}: ${shown(sum.all)}; halves ${sum.halves.map(shown).join(", ")}`);
   t.ok(Math.abs(ratio(sum.all) - 1) <= 0.05, `${name} ${shown(sum.all)}`);
-  // The smaller the sum, the more is chance.
-  for (const half of sum.halves)
-    if (half.told >= 300) t.ok(Math.abs(ratio(half) - 1) <= 0.1, `${name}, one half: ${shown(half)}`);
+  // Of a few hundred tokens chance alone is more than that.
+  for (const half of sum.halves) {
+    const most = half.told >= 1000 ? 0.06 : half.told >= 300 ? 0.1 : Number.POSITIVE_INFINITY;
+    t.ok(half.told === 0 || Math.abs(ratio(half) - 1) <= most, `${name}, one half: ${shown(half)}`);
+  }
 }
 
 t.test(

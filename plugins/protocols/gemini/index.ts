@@ -71,7 +71,7 @@ const gemini: TranslatedProtocol = {
   usageMembers: ["usageMetadata", "candidates", "modelVersion"],
   usageWords: { candidates: SEARCH_QUERIES },
   // Measured over recorded streams, without reasoning.
-  tokenEstimate: { textFactor: 1.11, perToolCall: 13, perAnswer: 1, input: { perTurn: 0, tools: 0, schemaFactor: 1 } },
+  tokenEstimate: { textFactor: 1.11, perToolCall: 13, input: { perTurn: 0, tools: 0, schemaFactor: 1 } },
   streamedMedia: candidateMedia,
   hiddenReasoning,
   // The vendor accepts both spellings.

@@ -182,7 +182,7 @@ t.test("each call counts once, however its protocol announces, completes and rep
   );
 
   const parts = ["add", "multiply"].map((name) => ({ functionCall: { name, args: { a: 2, b: 3 } } }));
-  t.equal(tokens(gemini, [event({ candidates: [{ content: { parts } }] })]), 2 * 13 + 1, "numbers only");
+  t.equal(tokens(gemini, [event({ candidates: [{ content: { parts } }] })]), 2 * 13, "numbers only");
 });
 
 t.test("a call counts also where the event with which it begins is as long as those with text", async (t) => {
@@ -209,6 +209,20 @@ t.test("a call counts also where the event with which it begins is as long as th
     t.equal(tokens(protocol, [...before, begins]), tokens(protocol, before) + perCall, protocol.name);
   }
 });
+
+t.test(
+  "repetitions are recognised of the first thousand calls that arrive whole: no stream can fill the memory",
+  async (t) => {
+    const whole = (n: number) => {
+      const called = { name: "f", arguments: JSON.stringify({ n: 100_000 + n }) };
+      return event({ choices: [{ index: 0, delta: { tool_calls: [{ index: n, id: `${n}`, function: called }] } }] });
+    };
+    const calls = Array.from({ length: 1100 }, (_, n) => whole(n));
+    const once = tokens(openaiChat, calls);
+    t.equal(tokens(openaiChat, [...calls, ...calls.slice(0, 1000)]), once);
+    t.ok(tokens(openaiChat, [...calls, ...calls.slice(1000)]) > once);
+  },
+);
 
 t.test("audio counts by its duration, and each image once", async (t) => {
   const second = "A".repeat((24_000 * 2 * 4) / 3);
