@@ -8,7 +8,7 @@ export function parseRetryAfter(headers: HeaderList): number | undefined {
   const ms = Number.parseFloat(headers.get("retry-after-ms") ?? "");
   if (ms >= 0 && Number.isFinite(ms)) return ms / 1000;
   const after = headers.get("retry-after") ?? "";
-  if (/^\d+(?:\.\d+)?$/.test(after)) return Number(after);
+  if (/^\d+(?:\.\d+)?$/.test(after)) return Math.min(Number(after), Number.MAX_SAFE_INTEGER); // 400 digits would be Infinity
   // An HTTP date begins with the day of the week; Date.parse accepts many other texts.
   const date = /^[a-z]{3,9},? /i.test(after) ? Date.parse(after) : Number.NaN;
   if (Number.isNaN(date)) return undefined;

@@ -10,6 +10,7 @@ t.test("a wait is read in milliseconds, in seconds or as a date; the exact one c
   t.equal(said("retry-after", "7", "retry-after-ms", "250"), 0.25);
   t.equal(said("retry-after-ms", "soon", "retry-after", "3"), 3);
   t.equal(said("retry-after-ms", "Infinity", "retry-after", "3"), 3);
+  t.equal(said("retry-after", "9".repeat(400)), Number.MAX_SAFE_INTEGER);
   for (const none of [[], ["retry-after", "soon"], ["retry-after", "-4"], ["retry-after", ""]])
     t.equal(said(...none), undefined, none.join());
 });
