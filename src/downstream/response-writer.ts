@@ -27,6 +27,10 @@ export class ResponseWriter {
   /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
   private readonly pending: Buffer[] = [];
   private pendingBytes = 0;
+  /** Whether `flush` is called at the end of this tick. */
+  private scheduled = false;
+  /** The socket of which the head of a stream waits for the first chunk: one write for both. */
+  private corked: Socket | undefined;
   /** The lines of the head, once sent. */
   private sentLines: readonly string[] = [];
   /** Number of chunks of a stream that have been written after the last one of which the system has all bytes. */
@@ -47,7 +51,7 @@ export class ResponseWriter {
   /**
    * Sets the head.
    * @param lines name, value, name, value, …
-   * @param streaming sends the head at once
+   * @param streaming sends the head at the end of this tick, together with what has been written by then
    * @param lengthIsOpen the body of a whole response may have another length than the one in `lines`
    */
   head(status: number, lines: string[], streaming: boolean, lengthIsOpen = false): void {
@@ -57,10 +61,16 @@ export class ResponseWriter {
       return;
     }
     this.sentLines = lines;
-    this.response.writeHead(status, lines);
-    this.response.flushHeaders();
+    const { response } = this;
+    response.writeHead(status, lines);
     // Without a socket (a response queued after a pipelined one) node buffers everything until its turn.
-    this.direct = this.response.socket !== null && this.response.chunkedEncoding;
+    this.direct = response.socket !== null && response.chunkedEncoding;
+    if (this.direct) {
+      this.corked = response.socket as Socket;
+      this.corked.cork();
+      this.flushSoon();
+    }
+    response.flushHeaders();
   }
 
   /** Writes some buffers. Returns false if the caller must wait with `awaitDrain` before the next write. */
@@ -68,36 +78,36 @@ export class ResponseWriter {
     const { socket } = this.response;
     if (!this.direct || !socket) return this.queue(pieces);
     if (socket.destroyed) return false;
-    const { pending, pendingBytes } = this;
+    const { pending } = this;
     for (const piece of pieces) {
       if (piece.length === 0) continue;
       pending.push(piece);
       this.pendingBytes += piece.length;
     }
     if (this.pendingBytes >= COPY_BELOW) this.flush();
-    else if (pendingBytes === 0 && this.pendingBytes > 0) flushSoon(this);
+    else if (this.pendingBytes > 0) this.flushSoon();
     return !socket.writableNeedDrain;
   }
 
-  /** Writes the pending pieces of a stream as one chunk. */
+  private flushSoon(): void {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    if (pendingWriters.length === 0) process.nextTick(flushAll);
+    pendingWriters.push(this);
+  }
+
+  /** Sends the head of a stream, if it waits for that, and the pending pieces as one chunk. */
   flush(): void {
-    const { pending, pendingBytes } = this;
+    const { corked, pendingBytes } = this;
     const { socket } = this.response;
-    if (pendingBytes === 0) return;
+    this.scheduled = false;
+    const pieces = pendingBytes > 0 ? this.pending.splice(0) : [];
     this.pendingBytes = 0;
-    const pieces = pending.splice(0);
-    if (!socket || socket.destroyed) return;
-    if (pendingBytes < COPY_BELOW) {
-      socket.write(encodeChunk(pieces, pendingBytes));
-      this.noteUnflushed(socket);
-      return;
-    }
-    socket.cork();
-    socket.write(`${pendingBytes.toString(16)}\r\n`, "latin1");
-    for (const piece of pieces) socket.write(piece);
-    socket.write(CRLF);
-    socket.uncork();
-    this.noteUnflushed(socket);
+    const writable = pendingBytes > 0 && socket !== null && !socket.destroyed;
+    if (writable) writeChunk(socket, pieces, pendingBytes);
+    this.corked = undefined;
+    corked?.uncork();
+    if (writable) this.noteUnflushed(socket);
   }
 
   /** Whether the system has all bytes that were written of a stream. */
@@ -292,11 +302,6 @@ const lengthIndex = (lines: readonly string[]): number =>
 /** Writers with data in `pending`. */
 let pendingWriters: ResponseWriter[] = [];
 
-function flushSoon(writer: ResponseWriter): void {
-  if (pendingWriters.length === 0) process.nextTick(flushAll);
-  pendingWriters.push(writer);
-}
-
 function flushAll(): void {
   const writers = pendingWriters;
   pendingWriters = [];
@@ -332,6 +337,19 @@ function writeEnds(): void {
       end.fail(thrown);
     }
   }
+}
+
+/** Writes pieces as one HTTP chunk. */
+function writeChunk(socket: Socket, pieces: readonly Buffer[], length: number): void {
+  if (length < COPY_BELOW) {
+    socket.write(encodeChunk(pieces, length));
+    return;
+  }
+  socket.cork();
+  socket.write(`${length.toString(16)}\r\n`, "latin1");
+  for (const piece of pieces) socket.write(piece);
+  socket.write(CRLF);
+  socket.uncork();
 }
 
 const DIGITS = Buffer.from("0123456789abcdef");

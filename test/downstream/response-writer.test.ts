@@ -175,6 +175,34 @@ t.test("head and body of a small complete response are sent in one write", async
   t.equal(count(), 1);
 });
 
+t.test("the head of a stream is sent together with its first chunk", async (t) => {
+  let count = () => -1;
+  let counted = -1;
+  const { whole } = await talk(t, (output) => {
+    if (output.response.socket) count = countWrites(output.response.socket);
+    output.head(200, ["content-type", "text/event-stream"], true);
+    output.write([Buffer.from("first")]);
+    setImmediate(() => {
+      counted = count();
+      output.end();
+    });
+  });
+  t.same(chunks(await whole).body.toString(), "first");
+  t.equal(counted, 1);
+});
+
+t.test("the head of a stream without a chunk is not delayed", async (t) => {
+  let ended = () => {};
+  const { whole, soFar } = await talk(t, (output) => {
+    output.head(200, ["content-type", "text/event-stream"], true);
+    ended = () => output.end();
+  });
+  await until(() => soFar().includes("\r\n\r\n"));
+  t.match(soFar().toString(), /^HTTP\/1\.1 200 OK\r\n/);
+  ended();
+  t.ok(chunks(await whole).ended);
+});
+
 t.test("a stream after an earlier response that is still open waits for it, and is framed as any other", async (t) => {
   const [first, second] = [WRITES["small between large ones"], WRITES["small pieces"]] as [Buffer[][], Buffer[][]];
   let earlier: ResponseWriter | undefined;
