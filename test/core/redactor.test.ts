@@ -76,7 +76,7 @@ t.test("texts in the form of a key are redacted, whoever owns it", async (t) => 
   t.equal(redactor.text("at http://me:hunter2@proxy.test:1/"), "at http://***@proxy.test:1/");
   t.equal(redactor.text("GET /v1?key=0123456789ab&alt=sse"), "GET /v1?key=***&alt=sse");
   t.equal(redactor.text("consumer 'project_number:123456789012'"), "consumer 'project_number:***'");
-  t.equal(redactor.text("https://x.test/overview?project=123456789012 then"), "https://x.test/overview?project=*** then");
+  t.equal(redactor.text("see /overview?project=123456789012 then"), "see /overview?project=*** then");
 });
 
 t.test("all other bytes are unchanged, in the same buffer", async (t) => {
