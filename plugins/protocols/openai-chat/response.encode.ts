@@ -66,6 +66,7 @@ interface WrittenChoice {
   firstCall?: string;
   content: number;
   hasRefusal: boolean;
+  hasAudio: boolean;
   thoughts: WrittenThought[];
   /** Whether any of them has text. */
   hasThoughtText: boolean;
@@ -155,6 +156,7 @@ abstract class ChatDeltaWriter {
       calls: 0,
       content: 0,
       hasRefusal: false,
+      hasAudio: false,
       thoughts: [],
       hasThoughtText: false,
       annotations: [],
@@ -269,9 +271,10 @@ abstract class ChatDeltaWriter {
   private media(block: WrittenBlock | undefined, event: EventOf<"media">): void {
     if (!block) return;
     const { media, mime, choice } = block;
-    if (media === "audio" && event.base64 !== undefined)
+    if (media === "audio" && event.base64 !== undefined) {
+      choice.hasAudio = true;
       this.addMembers(choice, { audio: { id: `audio_${this.context.id}`, data: event.base64 } });
-    else if (media === "image") {
+    } else if (media === "image") {
       const url = event.url ?? formatDataUrl(mime ?? "image/png", event.base64 ?? "");
       choice.images.push({ index: choice.images.length, type: "image_url", image_url: { url } });
     } else this.context.drop(media ?? "media", "Chat Completions has no place for it");
@@ -305,12 +308,14 @@ abstract class ChatDeltaWriter {
       reasoning_details: details,
       annotations: choice.annotations,
     });
-    const members = lists.filter(([, list]) => list.length > 0);
-    if (members.length > 0) this.addMembers(choice, Object.fromEntries(members));
+    const filled = lists.filter(([, list]) => list.length > 0);
+    if (filled.length > 0) this.addMembers(choice, Object.fromEntries(filled));
     declareFinish(event, choice.hasRefusal, this.context);
     // All that was kept for the end has been written.
     this.choices.delete(event.choice);
-    this.add(choice, "", "null", `"${this.finishReason(event, choice)}"`);
+    const isEmpty = !isRefusalReason(event.reason) && isWithoutContent(choice);
+    const members = isEmpty && choice.started ? '"content":""' : "";
+    this.add(choice, members, isEmpty ? '""' : "null", `"${this.finishReason(event, choice)}"`);
   }
 
   /**
@@ -339,6 +344,13 @@ abstract class ChatDeltaWriter {
     });
   }
 }
+
+/**
+ * Whether an answer has nothing but thoughts, as Claude's after a tool at times. Its content is an empty text, like OpenAI's:
+ * after null some agents ask again until their turns are used up, and OpenAI refuses it in the next request.
+ */
+const isWithoutContent = ({ content, calls, hasRefusal, hasAudio, images }: WrittenChoice): boolean =>
+  content + calls + images.length === 0 && !hasRefusal && !hasAudio;
 
 function addThought(
   { thoughts }: WrittenChoice,

@@ -251,6 +251,26 @@ t.test("a filtered answer has no content and its reason", async (t) => {
   t.match(whole([start, ...textBlock(0, "No."), ...end("refusal")]).choices, [{ finish_reason: "content_filter" }]);
 });
 
+t.test("an answer that has nothing, or only thoughts, has an empty text as OpenAI's do", async (t) => {
+  const thought: Event[] = [
+    { type: "open", block: 0, choice: 0, kind: "reasoning" },
+    { type: "text", block: 0, text: "Hm." },
+    { type: "close", block: 0 },
+  ];
+  for (const blocks of [[], thought, textBlock(0, "")])
+    for (const reason of ["stop", "length"] as const) {
+      const events = [start, ...blocks, ...end(reason)];
+      t.match(whole(events).choices, [{ message: { content: "" }, finish_reason: reason }]);
+      t.same(await accumulated(events), whole(events));
+    }
+  const audio: Event[] = [
+    { type: "open", block: 0, choice: 0, kind: "media", media: "audio", mime: "audio/wav" },
+    { type: "media", block: 0, base64: "QQ==" },
+    { type: "close", block: 0 },
+  ];
+  t.match(whole([start, ...audio, ...end("stop")]).choices, [{ message: { content: null, audio: { data: "QQ==" } } }]);
+});
+
 t.test("every reason has its value, and what that leaves out is declared", async (t) => {
   const to = context();
   const word = (reason: (Event & { type: "finish" })["reason"]) =>
