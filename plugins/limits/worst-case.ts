@@ -52,6 +52,10 @@ const UNNAMED_MODELS = 2;
 const MAX_FALLBACK_MODELS = 100;
 /** Maximum number of images per request. */
 const MAX_IMAGES = 10;
+/** Searches of the vendor's that are counted for a tool without a limit of its own. */
+const UNLIMITED_SEARCHES = 10;
+/** Maximum number of searches: more are in no answer's usage. */
+const MAX_SEARCHES = 1e6;
 /** Upper limit for counts of tokens and responses, so that products stay finite. */
 const MAX_TOKENS = 1e12;
 
@@ -96,6 +100,7 @@ function worstCaseOf(
   const request: RequestedWork = {
     ...{ protocol, time, inputTokens: { most, likely, media } },
     answers: requestedAnswers(exchange),
+    searches: requestedSearches(exchange),
     ...{ imageTokens, imageModels: imageTokens > 0 ? drawingModels(exchange) : [] },
   };
   const cases = targets.map((target) => worstCaseAt(target, request, pricesOf));
@@ -126,6 +131,8 @@ interface RequestedWork {
   readonly time: number;
   readonly inputTokens: InputTokens;
   readonly answers: readonly RequestedAnswer[];
+  /** Web searches that the vendor may make and charge. */
+  readonly searches: number;
   /** Tokens of an image that a tool of the vendor's may draw, and the models it may be drawn by. */
   readonly imageTokens: number;
   readonly imageModels: readonly (string | undefined)[];
@@ -142,7 +149,7 @@ interface TargetWorstCase {
 }
 
 function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLookup): TargetWorstCase {
-  const { protocol, time, inputTokens, answers, imageTokens, imageModels } = request;
+  const { protocol, time, inputTokens, answers, searches, imageTokens, imageModels } = request;
   const { prices, provider } = target;
   const untranslated = Marketplace.isNative(target, protocol.name);
   const price = prices?.versionAt(time)?.price;
@@ -163,7 +170,8 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
     const imagesUsd = protocol.output
       ? times * Math.max(highestPrice(assumedPrice.image), highestPrice(assumedPrice.image_edit))
       : 0;
-    maxCost += cost(dearestUsage(inputTokens, output, assumedPrice, tier), assumedPrice);
+    const usage = { ...dearestUsage(inputTokens, output, assumedPrice, tier), serverTools: { web_search: searches } };
+    maxCost += cost(usage, assumedPrice);
     maxCost += Math.ceil(imagesUsd * NANO_PER_USD);
   }
   if (untranslated && imageTokens > 0 && price) {
@@ -202,6 +210,24 @@ function imageToolTokens({ body, protocol: { output } }: RouteExchange | SendExc
   const [tool, tokens] = output.imageTool;
   const text = body.slice(tools.start, tools.end);
   return text.includes(tool) || text.includes(ESCAPE) ? tokens : 0;
+}
+
+/** Returns how many web searches a request allows the vendor to make: what they find is counted once it has been found. */
+function requestedSearches({ body, protocol: { output } }: RouteExchange | SendExchange): number {
+  const { searchMarks: marks = [] } = output ?? {};
+  const always = marks.some((name) => body.member(name)) ? UNLIMITED_SEARCHES : 0;
+  const tools = marks.length > 0 && body.member("tools");
+  if (!tools) return always;
+  const text = body.slice(tools.start, tools.end);
+  if (!text.includes(ESCAPE) && !marks.some((mark) => text.includes(mark))) return always;
+  let found = always;
+  for (const tool of [body.uniqueValue("tools")].flat() as ({ type?: unknown; max_uses?: unknown } | null)[]) {
+    const type = tool?.type;
+    const isSearch =
+      typeof type === "string" ? (mark: string) => type.startsWith(mark) : (mark: string) => isIn(tool, mark);
+    if (marks.some(isSearch)) found += isCount(tool?.max_uses) ? Math.ceil(tool.max_uses) : UNLIMITED_SEARCHES;
+  }
+  return Math.min(MAX_SEARCHES, found);
 }
 
 /** Returns the model that each drawing tool of the vendor's in a request names; undefined: the vendor's default. */
@@ -443,5 +469,8 @@ function placeOf(body: Body, [name, ...further]: MemberPath): { start: number; e
 }
 
 type NamedMember = NonNullable<ReturnType<Body["member"]>>;
+
+const isIn = (value: unknown, name: string): boolean =>
+  typeof value === "object" && value !== null && Object.hasOwn(value, name);
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;

@@ -223,6 +223,8 @@ interface OutputMembers {
   readonly fallbackModels?: string;
   /** The type of the vendor's tool that generates images, and the maximum tokens of an image. */
   readonly imageTool?: readonly [tool: string, tokens: number];
+  /** What marks the vendor's web search in a request: the beginning of a tool's type, a member of a tool, or of the request. */
+  readonly searchMarks?: readonly string[];
   /** A member that requests a response made later, unless it is false: its usage is reported when the response is fetched. */
   readonly background?: string;
 }

@@ -129,6 +129,7 @@ const anthropicMessages: TranslatedProtocol = {
     multipliers: [],
     premiumTier: ["speed", "fast", "fast"],
     fallbackModels: "fallbacks",
+    searchMarks: ["web_search_"],
   },
   rateHeaders,
   remainingRateHeaders,

@@ -48,7 +48,12 @@ const openaiChat: TranslatedProtocol = {
   usageWords: { choices: URL_CITATION },
   // Stored with `store: true`. Deferred ones of other vendors have other ids, and no usage before they are fetched.
   fetchedIds: /^chatcmpl-/,
-  output: { tokens: [["max_completion_tokens"], ["max_tokens"]], multipliers: [["n"]], background: "deferred" },
+  output: {
+    tokens: [["max_completion_tokens"], ["max_tokens"]],
+    multipliers: [["n"]],
+    searchMarks: ["web_search_options", "web_search"],
+    background: "deferred",
+  },
 
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
   holdsUsage,

@@ -469,3 +469,69 @@ keys: { hard: { key: hard-key-0123456789abcdef, budget: $1 }, soft: { key: soft-
   ] as const)
     t.match(await ask(key, model, tool), { status: 200 }, `${key} ${model} ${JSON.stringify(tool)}`);
 });
+
+t.test("web searches that a request allows the vendor are reserved where they cost something", async (t) => {
+  const { url } = await startWithProvider(
+    t,
+    `speaks: ${ALL}`,
+    `models:
+  m: { targets: [p:m], output: 100, price: { input: 1, output: 1, web_search: 0.01 } }
+  free: { targets: [p:m], output: 100, price: { input: 1, output: 1 } }
+limits: { default: { budget: $0.05 } }
+`,
+  );
+  const ask = async (path: string, body: object, model: string) => {
+    const at = path.replace("MODEL", model);
+    const answer = await fetch(url + at, {
+      method: "POST",
+      headers: asking(),
+      body: JSON.stringify({ model, ...body }).replace("_ESCAPED", "\\u005fsearch"),
+    });
+    await answer.text();
+    return answer.status;
+  };
+  const messages = [{ role: "user", content: "a" }];
+  const gemini = { contents: [{ role: "user", parts: [{ text: "a" }] }], generationConfig: { maxOutputTokens: 10 } };
+  const named = { name: "web_search", description: "The client's own." };
+  for (const [path, body, dear, cheap] of [
+    [
+      "/v1/messages",
+      { messages, max_tokens: 10 },
+      [
+        { tools: [{ type: "web_search_20250305", name: "web_search" }] },
+        { tools: [{ type: "web_ESCAPED_20250305", name: "web_search" }] },
+        { tools: [{ type: "web_search_20260209", name: "web_search", max_uses: 6 }] },
+        { tools: [{ type: "web_search_20250305", name: "web_search", max_uses: "1" }] },
+      ],
+      [
+        { tools: [{ type: "web_search_20250305", name: "web_search", max_uses: 3 }] },
+        { tools: [null, { ...named, input_schema: { type: "object" } }] },
+        { tools: [{ type: "web_fetch_20250910", name: "web_fetch" }] },
+      ],
+    ],
+    [
+      "/v1/responses",
+      { input: "a", max_output_tokens: 10 },
+      [{ tools: [{ type: "web_search" }] }, { tools: [{ type: "web_search_preview" }] }],
+      [{ tools: [{ type: "function", ...named, parameters: {} }] }],
+    ],
+    [
+      "/v1/chat/completions",
+      { messages, max_tokens: 10 },
+      [{ web_search_options: {} }, { tools: [{ type: "web_search" }] }],
+      [{ tools: [{ type: "function", function: named }] }],
+    ],
+    [
+      "/v1beta/models/MODEL:generateContent",
+      gemini,
+      [{ tools: [{ googleSearch: {} }] }, { tools: { google_search: {} } }, { tools: [{ googleSearchRetrieval: {} }] }],
+      [{ tools: [{ functionDeclarations: [{ ...named, name: "googleSearch" }] }] }],
+    ],
+  ] as const) {
+    for (const tools of dear) {
+      t.equal(await ask(path, { ...body, ...tools }, "m"), 429, `${path} ${JSON.stringify(tools)}`);
+      t.equal(await ask(path, { ...body, ...tools }, "free"), 200, `${path} ${JSON.stringify(tools)}, free`);
+    }
+    for (const tools of cheap) t.equal(await ask(path, { ...body, ...tools }, "m"), 200, JSON.stringify(tools));
+  }
+});
