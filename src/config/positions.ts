@@ -27,6 +27,7 @@ const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
   BAD_INDENT: "the indentation does not fit the lines around it, or a bracket before it is not closed",
   BLOCK_AS_IMPLICIT_KEY:
     'a value cannot hold another "name: value"; put the value in quotes, or the name on a line of its own',
+  BLOCK_IN_FLOW: "within brackets a value that ends with a colon needs quotes, and a list or a map needs brackets too",
   MULTILINE_IMPLICIT_KEY: 'a name must be followed by ": " on its own line',
   TAG_RESOLVE_FAILED:
     "tags (!name, !!name) mean nothing here; remove it: a variable is written $NAME, the text of a file $file:PATH",
@@ -137,7 +138,15 @@ export class YamlSource {
     if (version) return { problems: [version], broken: true };
     const doubled = mistakes.map((mistake) => this.problemAt(mistake.pos, syntaxMessage(mistake)));
     const dangling = this.checkAnchors();
-    return { problems: [...doubled, ...dangling], broken: dangling.length > 0 };
+    return { problems: [...doubled, ...dangling, ...this.checkEncoding()], broken: dangling.length > 0 };
+  }
+
+  /** Warns of the first character that was not UTF-8: a name or a key with it would never match. */
+  private checkEncoding(): Problem[] {
+    const at = this.text.indexOf("\uFFFD");
+    return at < 0
+      ? []
+      : [this.problemAt([at, at + 1], "this character is not UTF-8; save the file as UTF-8", "warning")];
   }
 
   /** Returns an error for a directive that asks for another version of YAML, in which `on` and `off` are no texts. */

@@ -111,6 +111,11 @@ t.test("of invalid syntax the first mistake is reported, in plain words", async 
       "1:4",
       'a value cannot hold another "name: value"; put the value in quotes, or the name on a line of its own',
     ],
+    [
+      "a: { b: c: }\n",
+      "1:9",
+      "within brackets a value that ends with a colon needs quotes, and a list or a map needs brackets too",
+    ],
     ["a: !secret x\n", "1:4", TAG],
     ["a: !!set { b }\n", "1:4", TAG],
     ["a:\n  - b: !!omap # a comment\n      - c: 1\n", "2:8", TAG],
