@@ -300,7 +300,7 @@ const SECRET_PATTERNS = [
   ...KEY_PATTERNS,
   /(?<=:\/\/)(?!USER:PASSWORD@)[^\s/@]+(?=@)/g, // user and password of an address, but for the words in our own advice
   /(?<=[:/])(?!USER:PASSWORD@)[^\s/@:"']{0,200}:[^\s/@"']+(?=@)/g, // the same behind another slip than in the scheme's slashes
-  /(?<=:\/\/[^\s?#"']{0,400}[?#])[^\s"',}\]]+/g, // query of an address
+  /(?<=:\/\/[^\s?#"']{0,400}[?#])(?!cacert=FILE(?![^\s,]))[^\s"',}\]]+/g, // query of an address, but for the one in our own advice
   /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}["']?)(?!(?<=\$\{\w{1,200}:)-default\})[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]{0,40}[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]{0,40}:))?/gi, // name and colon; perhaps wrapped; but for a reference in our own advice
   /(?<=(?:\bkey|credential|secret|password|token|viewer|webhook|api_?key)["']?[ \t]{0,40}:[ \t]{0,40}")[^"\r\n]+(?=")/gi, // the same between quotes, with spaces

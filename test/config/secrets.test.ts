@@ -269,6 +269,7 @@ t.test("the gateway's own placeholder is shown, and what only resembles it is no
   for (const advice of [
     "not a store for the ledger; write sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE",
     "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
+    "name who signs its certificate, rediss://HOST?cacert=FILE, and the host as the certificate does",
     "addresses of Redis take no options but cacert, cert, key; others would change nothing",
     'the same as "token", so a viewer could change everything; write another secret',
     'ABC_TOKEN is not set; set it, or write "${ABC_TOKEN:-default}"',
@@ -279,6 +280,7 @@ t.test("the gateway's own placeholder is shown, and what only resembles it is no
   for (const [text, secret] of [
     ["postgres://USER:PASSWORD@HOST/DATABASE-of-mine", "HOST/DATABASE-of-mine"],
     ["postgres://USER:PASSWORD@host/database", "host/database"],
+    ["rediss://HOST?cacert=FILE-of-mine", "cacert=FILE-of-mine"],
     ["PASSWORD@HOST/DATABASE", "HOST/DATABASE"],
     ["mysql://u:secretpw@h/d", "secretpw"],
     ["password: HOST/DATABASE", "HOST/DATABASE"],

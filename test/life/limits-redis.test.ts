@@ -94,6 +94,10 @@ t.test("limits count over TLS, with a custom authority and certificate; a missin
   const [bare = ""] = redis.url.split("?");
   t.match(await start(bare), /self-signed certificate.*rediss:\/\/HOST\?cacert=FILE/);
   t.match(
+    await start(bare.replace("rediss:", "redis:")),
+    /does not answer \(.*\): start it \(if it speaks TLS: rediss:\/\/\)/,
+  );
+  t.match(
     await start(`${bare}?cacert=${certificates.authority}`),
     /store: limits: 127/,
     "the server requires a certificate",

@@ -266,7 +266,7 @@ const REFUSALS: readonly [RegExp, string][] = [
 export function unusableRedis({ address }: RedisServer, cause: unknown): FileError {
   const { message } = cause as Error;
   if (cause instanceof RedisRefusal) return new FileError(`store: limits: ${message}`, { cause });
-  const hint = "start it, or set instances: N in gateway.yaml, and a start without it keeps to one part of N";
+  const hint = `start it${/ECONNRESET/.test(message) ? " (if it speaks TLS: rediss://)" : ""}, or set instances: N in gateway.yaml, and a start without it keeps to one part of N`;
   return new FileError(`store: limits: ${address} does not answer (${message}): ${hint}`, { cause });
 }
 
