@@ -1,3 +1,5 @@
+import type { LedgerWarn } from "../ledger.ts";
+
 /** Milliseconds by which the ledger may be behind the journal before a warning, and between repeated warnings. */
 const MAX_LAG = 60_000;
 const REPEAT_INTERVAL = 600_000;
@@ -8,7 +10,7 @@ export class LagWatch {
 
   /** @param clock monotonic milliseconds */
   constructor(
-    private readonly warn: (message: string) => void,
+    private readonly warn: LedgerWarn,
     private readonly clock: () => number = () => performance.now(),
   ) {}
 
@@ -18,7 +20,7 @@ export class LagWatch {
   check(since: number | undefined): void {
     const now = this.clock();
     if (since === undefined || now - since < MAX_LAG) {
-      if (this.warned) this.warn("The ledger has caught up with the journal.");
+      if (this.warned) this.warn("The ledger has caught up with the journal.", undefined, true);
       this.warned = undefined;
     } else if (!this.warned || now - this.warned.last >= REPEAT_INTERVAL) {
       this.warned = { since: this.warned?.since ?? since, last: now };
