@@ -147,7 +147,6 @@ export class Scanner implements Nesting {
   /** The current string is so long that only its end is searched. */
   private seeksEnd = false;
   private keyStart = 0;
-  private keyEnd = 0;
   private valueStart = 0;
   private valueKind: JsonKind = "null";
   /** Parts of a top-level name that spans pieces. */
@@ -227,8 +226,7 @@ export class Scanner implements Nesting {
     if (this.token === NUMBER && NUMBER_MAY_END[this.progress]) this.closeValue(Buffer.alloc(0), 0);
     const invalidOffset = this.utf8.end();
     if (invalidOffset >= 0) throw new JsonError("utf8", invalidOffset, "The text is not UTF-8");
-    if (this.expect === EXPECT_END)
-      return new ScanResult(this.kind, this.members, this.start, this.finish, this.base, this.seen);
+    if (this.expect === EXPECT_END) return new ScanResult(this.kind, this.members, this.start, this.finish, this.seen);
     if (this.depth === 0 && this.token === NONE) throw new JsonError("empty", this.base, "No value: the text ends");
     const expected = this.token === NONE ? EXPECTED_TEXTS[this.expect] : undefined;
     throw new JsonError("syntax", this.base, "The text ends too early", expected);
@@ -330,7 +328,7 @@ export class Scanner implements Nesting {
       this.expect = EXPECT_END;
     } else if (this.inObject) {
       const { name, keyStart } = this;
-      this.members.add({ name, keyStart, keyEnd: this.keyEnd, start: this.valueStart, end, kind: this.valueKind });
+      this.members.add({ name, keyStart, start: this.valueStart, end, kind: this.valueKind });
       if (this.captureParts) this.endCapture(piece, i);
     }
   }
@@ -452,7 +450,6 @@ export class Scanner implements Nesting {
   }
 
   private endName(piece: Buffer, end: number): void {
-    this.keyEnd = this.base + end;
     if (this.escaped) this.seen |= ESCAPED_NAME;
     if (this.nameParts) {
       this.nameParts.push(piece.subarray(0, end));

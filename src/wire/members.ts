@@ -11,9 +11,8 @@ export const describeKind = (kind: JsonKind): string =>
 export interface Member {
   /** The name, unescaped. */
   readonly name: string;
-  /** The span of the name, including its quotes. */
+  /** Where the name begins: at its quote. */
   readonly keyStart: number;
-  readonly keyEnd: number;
   /** The span of the value. */
   readonly start: number;
   readonly end: number;
@@ -29,8 +28,6 @@ export interface Scan {
   /** The top-level value's span, without the white space around it. */
   readonly start: number;
   readonly end: number;
-  /** Bytes of the whole text. */
-  readonly length: number;
   /** For the engine: which of the texts that it looks for may occur below the top level, one bit each; and escapes in names. */
   readonly seen: number;
   /** Returns the member of that name; of duplicates the last one, as `JSON.parse` does. */
@@ -74,7 +71,6 @@ export class ScanResult implements Scan {
     private readonly list: MemberList,
     readonly start: number,
     readonly end: number,
-    readonly length: number,
     readonly seen: number,
   ) {}
 

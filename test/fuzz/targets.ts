@@ -108,7 +108,8 @@ const json: Target = {
     holds(!holdsNested(judged.json) || nested.mayMatch(whole), () => "a name is overlooked");
     const { members } = whole;
     const read = members.map(({ name, start, end }) => [name, at(start, end)] as const);
-    for (const { name, keyStart, keyEnd } of members) holds(at(keyStart, keyEnd) === name, () => `name: ${name}`);
+    for (const { name, keyStart, start } of members)
+      holds(Object.hasOwn(JSON.parse(`{${bytes.toString("utf8", keyStart, start)}0}`), name), () => `name: ${name}`);
     // Built as JSON.parse does, which makes a member of `__proto__` and has numbers as names first.
     const built = Object.fromEntries(read);
     holds(JSON.stringify(built) === JSON.stringify(isObject ? judged.json : {}), () => `members: ${shown(whole)}`);

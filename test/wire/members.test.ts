@@ -7,7 +7,6 @@ import { runLinear } from "../support/linear-work.ts";
 const member = (name: string, start: number) => ({
   name,
   keyStart: 0,
-  keyEnd: 0,
   start,
   end: start,
   kind: "null" as const,
@@ -22,7 +21,7 @@ gathered(t, "finds members by name, few or many; the last one of a name", async 
     t.equal(list.find("toString"), undefined);
     if (i === 29) list.add(member("n0", 100));
   }
-  const found = new ScanResult("object", list, 1, 2, 3, 0);
+  const found = new ScanResult("object", list, 1, 2, 0);
   t.equal(found.members.length, 61);
   t.equal(found.find("n59")?.start, 59);
 });
