@@ -76,7 +76,7 @@ export type Opening =
     }
   | { kind: "media"; media: "image" | "audio" | "video" | "file"; mime?: string }
   /** A call or result of a tool that the vendor runs itself: understood only by its own protocol. */
-  | { kind: "server"; name: string; result: boolean };
+  | { kind: "server"; name: string };
 
 export type FinishReason =
   | "stop"

@@ -95,7 +95,7 @@ class BlockDecoder {
         break;
       }
       default:
-        out.push({ ...at, kind: "server", name: type, result: /_result$/.test(type) });
+        out.push({ ...at, kind: "server", name: type });
     }
     return type;
   }

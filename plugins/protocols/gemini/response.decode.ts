@@ -515,8 +515,7 @@ class CandidateReader {
   private readServerPart(part: JsonObject, out: Event[]): void {
     const names = Object.keys(part).filter((name) => name !== "thought" && name !== "thoughtSignature");
     const name = names[0] ?? "part";
-    const result = /Result$|Response$/.test(name);
-    const block = this.pushOpen({ kind: "server", name, result }, out);
+    const block = this.pushOpen({ kind: "server", name }, out);
     const json = new RawJson(writeJson(part));
     out.push({ type: "server", block, json }, { type: "close", block });
     if (RETURNED_PARTS.has(name)) this.pushState({ ...this.signatureState(json.text), kind: PART_KIND }, out);

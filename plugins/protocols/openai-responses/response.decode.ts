@@ -388,8 +388,7 @@ class ItemDecoder {
       this.openCall(item, json, out);
       this.completeArguments(index, callArguments(json), out);
     } else if (!this.readImage(item, json, out)) {
-      const result = item.type.endsWith("_output");
-      const { number: block } = this.openBlock(item, 0, "server", { kind: "server", name: item.type, result }, out);
+      const { number: block } = this.openBlock(item, 0, "server", { kind: "server", name: item.type }, out);
       out.push({ type: "server", block, json: new RawJson(JSON.stringify(json)) });
     }
     for (const block of item.blocks.values()) closeBlock(block, out);

@@ -571,7 +571,7 @@ t.test("citations with a URL are written, everything else that does not fit is d
     open(1, { kind: "media", media: "image" }),
     { type: "media", block: 1, base64: "iVBO" },
     close(1),
-    open(2, { kind: "server", name: "search_call", result: false }),
+    open(2, { kind: "server", name: "search_call" }),
     close(2),
     { type: "unmapped", path: "grounding" },
   );

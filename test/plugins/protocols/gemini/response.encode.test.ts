@@ -539,7 +539,7 @@ t.test("media are data or files", async (t) => {
 t.test("server tools of this protocol are written unchanged, those of others are declared lost", async (t) => {
   const lost: string[] = [];
   const server = (json: string): Event[] => [
-    open(0, { kind: "server", name: "search", result: false }),
+    open(0, { kind: "server", name: "search" }),
     { type: "server", block: 0, json: new RawJson(json) },
     close(0),
   ];

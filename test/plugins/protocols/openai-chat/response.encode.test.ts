@@ -510,7 +510,7 @@ t.test("what cannot be expressed is declared lost", async (t) => {
   const to = context();
   const events: Event[] = [
     start,
-    { type: "open", block: 0, choice: 0, kind: "server", name: "code_execution", result: false },
+    { type: "open", block: 0, choice: 0, kind: "server", name: "code_execution" },
     { type: "close", block: 0 },
     { type: "open", block: 1, choice: 0, kind: "media", media: "video" },
     { type: "media", block: 1, url: "https://x" },

@@ -385,7 +385,7 @@ t.test("items of a vendor's own tool are kept", async (t) => {
     decoded([created, done(0, item), completed()]),
     runAtOnce(decodeResponse(Buffer.from(whole), SOURCE)),
   ]) {
-    t.match(between(events)[0], { kind: "server", name: "web_search_call", result: false });
+    t.match(between(events)[0], { kind: "server", name: "web_search_call" });
     t.match(between(events)[1], { type: "server", json: { value: item } });
   }
 });

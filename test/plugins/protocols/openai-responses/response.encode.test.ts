@@ -93,7 +93,7 @@ function tangled(seed: number): Event[] {
         { kind: "tool_call", id: `call_${cast(3)}`, name: "find", ...state },
         { kind: "tool_call", name: "exec", namespace: "functions", custom: true },
         { kind: "media", media: "image", mime: "image/png" },
-        { kind: "server", name: "search", result: false },
+        { kind: "server", name: "search" },
       ] as const;
       const opening = kinds[cast(kinds.length)] as (typeof kinds)[number];
       const grows = { text: "text", refusal: "text", reasoning: "text", tool_call: "arguments" } as const;
@@ -501,7 +501,7 @@ t.test("an answer becomes exactly one item, whose envelope contains its text", a
   const events = answer([
     [{ kind: "reasoning" }, text("Hm.")],
     [{ kind: "text" }, text("They "), text("said hi.")],
-    [{ kind: "server", name: "search", result: false }],
+    [{ kind: "server", name: "search" }],
     [{ kind: "text" }, text("")],
     [{ kind: "text" }, text("And bye.")],
   ]);
@@ -535,7 +535,7 @@ t.test(
     t.equal(fault, undefined);
     for (const reason of ["length", "content_filter", "tool_calls"] as const)
       t.same((await checked(answer([], reason))).whole["output"], [], reason);
-    const lost = answer([[{ kind: "server", name: "shell", result: false }]], "stop");
+    const lost = answer([[{ kind: "server", name: "shell" }]], "stop");
     t.same((await checked(lost)).whole["output"], [], "content without a form here is reported, not replaced");
   },
 );
