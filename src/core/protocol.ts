@@ -466,7 +466,6 @@ export interface DemoRequest {
   /** The parsed JSON body; undefined for multipart. */
   body: unknown;
   streaming: boolean;
-  query: QueryView;
 }
 
 /** A response of the built-in demo provider. */

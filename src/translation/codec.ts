@@ -5,7 +5,7 @@
 import type { Body } from "../core/body.ts";
 import type { Fault } from "../core/fault.ts";
 import type { Facts } from "../core/marketplace.ts";
-import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
+import type { Operation, Protocol, Task } from "../core/protocol.ts";
 import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { NestedJson } from "../wire/nested.ts";
@@ -141,15 +141,12 @@ export interface ClientTranslation {
 
 /** A client's request. */
 export interface IncomingRequest {
-  operation: Operation;
   task: Task;
   streaming: boolean;
   /** The body as JSON text, which is an object. Read it only where `parsed` is missing: that of a large one is made on demand. */
   readonly text: string;
   /** The body as `parseExact` returns it, where it is large and has been parsed in steps. */
   parsed?: unknown;
-  headers: HeaderList;
-  query: QueryView;
   /**
    * Opens an opaque string that the client sent back: the content of one of the gateway's envelopes, otherwise raw state
    * of the client's own protocol. @throws GatewayError for an envelope that this gateway did not make.
@@ -166,16 +163,12 @@ export interface IncomingRequest {
 
 /** What the encoder of a request receives. */
 export interface EncodeContext {
-  /** The protocol the client speaks, for messages. */
-  readonly client: string;
   /** The vendor's name of the model. */
   readonly model: string;
   readonly facts: Facts;
   /** The provider's URL: some protocols have other fields at other addresses. */
   readonly url?: URL;
   readonly names: ToolNameMap;
-  /** Whether state of other providers was removed from the conversation. */
-  readonly pruned?: boolean;
   /** Whether the provider refuses to summarise the reasoning. */
   readonly withoutSummary?: boolean;
   /** Records that a field is left out; with `strict` it refuses instead. `path` is the client's own. */

@@ -1,6 +1,5 @@
 /** Encodes events as a response to a request that no provider gets: of the demo, of the test kit, or a text of a plugin. */
 import type { DemoAnswer, DemoFrame, DemoRequest, Operation, Protocol } from "../core/protocol.ts";
-import { HeaderList } from "../wire/headers.ts";
 import { type ClientTranslation, type EncodedFrame, type ResponseContext, requireClientTranslation } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
 import { demoStream, demoWhole } from "./demo-script.ts";
@@ -31,14 +30,11 @@ export function encodeAnswer(
 
 /** Decodes a request as it is: the state in it is opened by nobody. @throws GatewayError for an invalid one */
 export function decodeAnswered(protocol: Protocol, codec: ClientTranslation, request: DemoRequest): Conversation {
-  const { operation, streaming, body, query } = request;
+  const { operation, streaming, body } = request;
   const steps = codec.request.decode({
-    operation,
     task: operation.task ?? "generate",
     streaming,
     text: JSON.stringify(body ?? {}),
-    headers: new HeaderList([]),
-    query,
     open: (data, kind) => ({ protocol: protocol.name, kind, data }),
     isEnvelope: () => false,
     recall: () => undefined,

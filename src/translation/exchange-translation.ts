@@ -230,9 +230,9 @@ export class ExchangeTranslation {
 
   /** @param bytes of the body, to parse it in steps */
   private received(bytes?: Buffer): ClientRequest {
-    const { protocol, operation, headers, query, caller, wantsStream: streaming } = this.exchange;
+    const { protocol, operation, caller, wantsStream: streaming } = this.exchange;
     const { owners } = this;
-    const request = { protocol, operation, streaming, headers, query, caller: caller?.id ?? "", owners };
+    const request = { protocol, operation, streaming, caller: caller?.id ?? "", owners };
     return bytes ? { ...request, bytes } : { ...request, text: this.text };
   }
 

@@ -1,7 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Facts } from "../core/marketplace.ts";
-import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
-import type { HeaderList } from "../wire/headers.ts";
+import type { Operation, Protocol, Task } from "../core/protocol.ts";
 import { NestedJson } from "../wire/nested.ts";
 import { parseInSteps } from "../wire/parse-in-steps.ts";
 import { declareAssistantMedia, moveMediaToUser } from "./assistant-media.ts";
@@ -37,8 +36,6 @@ export interface ClientRequest {
   /** The body as JSON text, or its bytes, where it is large and parsed in steps. */
   text?: string;
   bytes?: Buffer;
-  headers: HeaderList;
-  query: QueryView;
   /** The key's id; empty for callers without one. */
   caller: string;
   /** Possible owners of the envelopes in the request. */
@@ -99,22 +96,16 @@ const requestCodec = ({ protocol }: ClientRequest): ClientTranslation["request"]
   requireClientTranslation(protocol).request;
 
 class Incoming implements IncomingRequest {
-  readonly operation: Operation;
   readonly task: Task;
   readonly streaming: boolean;
-  readonly headers: HeaderList;
-  readonly query: QueryView;
   parsed?: unknown;
 
   constructor(
     private readonly received: ClientRequest,
     private readonly envelopes: Envelopes,
   ) {
-    this.operation = received.operation;
     this.task = received.operation.task ?? "generate";
     this.streaming = received.streaming;
-    this.headers = received.headers;
-    this.query = received.query;
   }
 
   get text(): string {
@@ -238,12 +229,10 @@ export const lossesFor = ({ protocol }: RequestDestination, strict: boolean): Lo
 
 function pruneFor(conversation: Conversation, to: RequestDestination, losses: Losses): PreparedRequest {
   const { protocol, account, model, facts, url, withoutState = false, withoutSummary = false } = to;
-  let pruned = false;
   const reader = { protocol: protocol.name, account, withoutState };
   const readable = keepReadable(conversation, reader, ({ recalled }, path, on) => {
     // An image's signature holds no reasoning; others do not need it, and the image stays.
     if (on === "media" && (recalled || !losses.strict)) return;
-    pruned = true;
     // A client cannot leave out what it did not send.
     if (losses.strict && !recalled)
       losses.drop(
@@ -255,12 +244,10 @@ function pruneFor(conversation: Conversation, to: RequestDestination, losses: Lo
   refuseIfEmpty(conversation, readable, losses);
   const names = new ToolNames(conversation.tools);
   const context: EncodeContext = {
-    client: conversation.protocol,
     model,
     facts,
     ...(url && { url }),
     names,
-    pruned,
     withoutSummary,
     nested: new NestedJson(),
     drop: (path, why) => losses.drop(path, why),

@@ -10,7 +10,7 @@ import type { Event } from "./events.ts";
  * @throws TypeError where there is no conversation that a text could answer, GatewayError for an invalid request
  */
 export function textAnswer(exchange: Exchange, { text, headers, ...others }: TextAnswer): BodyAnswer {
-  const { protocol, operation, query, body, requestedModel: model = "", wantsStream: streaming, id } = exchange;
+  const { protocol, operation, body, requestedModel: model = "", wantsStream: streaming, id } = exchange;
   if (typeof text !== "string") throw new TypeError("The text of an answer is a string.");
   if (Object.keys(others).length > 0)
     throw new TypeError("An answer with a text has no status or body: the engine sets both.");
@@ -20,7 +20,7 @@ export function textAnswer(exchange: Exchange, { text, headers, ...others }: Tex
     );
   if (operation.task !== "generate" || !clientTranslationOf(protocol))
     throw new TypeError(`${operation.name} of ${protocol.name} is not answered with text: give a body.`);
-  const request = { operation, model, streaming, query, body: body.json() };
+  const request = { operation, model, streaming, body: body.json() };
   const encoded = encodeAnswer(protocol, request, textEvents(text, model, id), id);
   const bytes = encoded.frames.map((frame) => Buffer.from(frame.bytes));
   return {

@@ -112,11 +112,11 @@ export class Translations {
    * base64, which takes many turns of the event loop.
    */
   tokensIn(exchange: RoutedExchange): TokenRange | undefined | Promise<TokenRange | undefined> {
-    const { protocol, operation, headers, query, caller, body } = exchange;
+    const { protocol, operation, caller, body } = exchange;
     if (operation.task !== "generate" || !clientTranslationOf(protocol)) return undefined;
     if (!hasLongBase64(body.pieces)) return undefined;
     const owners = ownersOf(this.share, caller);
-    const request = { protocol, operation, headers, query, caller: caller?.id ?? "", owners };
+    const request = { protocol, operation, caller: caller?.id ?? "", owners };
     const steps = tokensInRequest(request, body, this.envelopes);
     try {
       const tokens = runFirstAtOnce(steps);

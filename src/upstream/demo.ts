@@ -101,7 +101,7 @@ export function identifyRequest(
       const members = json as { model?: string; stream?: boolean } | undefined;
       const model = located.model ?? members?.model ?? multipartModelOf(body);
       const streaming = operation.streams === "asked" ? members?.stream === true : operation.streams;
-      return { protocol, request: { operation, model, body: json, streaming, query } };
+      return { protocol, request: { operation, model, body: json, streaming } };
     }
   }
   return undefined;

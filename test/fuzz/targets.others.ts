@@ -9,7 +9,6 @@ import { requestTexts } from "../../src/core/texts.ts";
 import { ReferenceFinder } from "../../src/objects/reference-finder.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
 import { Scanner } from "../../src/wire/json.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { holds, type Target } from "../support/guided.ts";
@@ -35,10 +34,10 @@ function bodyOf(bytes: Buffer): Body | undefined {
 function translated(text: string): void {
   const { operation } = completions.locate("/v1/completions", "", new URLSearchParams()) ?? {};
   if (!operation) throw new Error("there is no operation");
-  const common = { protocol: completions, operation, streaming: false, headers: new HeaderList(), caller: "" };
+  const common = { protocol: completions, operation, streaming: false, caller: "" };
   for (const target of OTHERS)
     orRefused(() => {
-      const asked = readRequest({ ...common, text, query: new URLSearchParams() }, envelopes);
+      const asked = readRequest({ ...common, text }, envelopes);
       const protocol = { ...SPOKEN[target], translation: translationOf(target) };
       const to = { protocol, account: "them", model: "theirs", facts: {} };
       const written = writeRequest(asked, to, false).encoded.body;

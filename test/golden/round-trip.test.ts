@@ -15,9 +15,7 @@ import { runAtOnce } from "../../src/translation/steps.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import { parseExact, RawJson, writeJson } from "../../src/wire/exact.ts";
 import { Frame } from "../../src/wire/frame.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
 import { NestedJson } from "../../src/wire/nested.ts";
-import { Query } from "../../src/wire/query.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { asList, asObject } from "../../src/wire/values.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
@@ -475,12 +473,9 @@ function readRequestOf({ protocol, operation }: RecordedRequest, text: string): 
   const { stream } = JSON.parse(text) as { stream?: unknown };
   return runAtOnce(
     translationOf(protocol).request.decode({
-      operation,
       task: operation.task ?? "generate",
       streaming: operation.streams === "asked" ? stream === true : operation.streams,
       text,
-      headers: new HeaderList([]),
-      query: new Query(""),
       open: (data, kind) => ({ protocol, kind, data }),
       isEnvelope: () => false,
       recall: () => undefined,
@@ -519,7 +514,6 @@ function written(protocol: ProtocolName, conversation: Conversation): Written {
   const { budget = -1 } = conversation.reasoning ?? {};
   const encoded = runAtOnce(
     translationOf(protocol).request.encode(conversation, {
-      client: protocol,
       model: takesAll(protocol),
       facts: { system_in_place: true, ...(budget >= 0 ? { thinking: "budget" } : {}) },
       names: new ToolNames(),

@@ -14,7 +14,6 @@ import {
   StreamTranslator,
 } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { asList, asObject, type JsonObject } from "../../src/wire/values.ts";
@@ -85,16 +84,7 @@ export class Sent {
     const [to, from] = [SPOKEN[client] as TranslatedProtocol, SPOKEN[vendor] as TranslatedProtocol];
     const operation = operationOf(client, stream);
     const text = typeof asked === "string" ? asked : JSON.stringify(withStream(client, asked, stream));
-    const headers = new HeaderList();
-    const received: ClientRequest = {
-      protocol: to,
-      operation,
-      streaming: stream,
-      text,
-      headers,
-      query: new Query(""),
-      caller,
-    };
+    const received: ClientRequest = { protocol: to, operation, streaming: stream, text, caller };
     const conversation = readRequest(received, ENVELOPES);
     const target = { protocol: from, account, model, facts };
     const { encoded, names, losses, wrapped } = writeRequest(conversation, target, strict);

@@ -40,10 +40,9 @@ export function demoOf(
   path: string,
   body: { model: string; stream?: boolean } & Record<string, unknown>,
 ) {
-  const query = new URLSearchParams();
-  const operation = protocol.locate(path, "", query)?.operation;
+  const operation = protocol.locate(path, "", new URLSearchParams())?.operation;
   if (!operation) throw new Error(`No operation at ${path}.`);
-  return demoAnswer(protocol, { operation, model: body.model, body, streaming: body.stream === true, query });
+  return demoAnswer(protocol, { operation, model: body.model, body, streaming: body.stream === true });
 }
 
 /** Collects everything a stream of the SDK yields until it ends or throws. */

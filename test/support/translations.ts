@@ -9,7 +9,6 @@ import type { Event } from "../../src/translation/events.ts";
 import { ToolNames } from "../../src/translation/names.ts";
 import type { ClientRequest } from "../../src/translation/request.ts";
 import type { ResponseTranslation } from "../../src/translation/translator.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
 
 export const SPOKEN: Record<ProtocolName, Protocol> = {
@@ -82,7 +81,7 @@ function operationOf(name: ProtocolName, rest: string, query: URLSearchParams): 
 export function received(name: ProtocolName, text: string): ClientRequest {
   const query = new URLSearchParams();
   const operation = operationOf(name, "any:generateContent", query);
-  return { protocol: SPOKEN[name], operation, streaming: false, text, headers: new HeaderList(), query, caller: "" };
+  return { protocol: SPOKEN[name], operation, streaming: false, text, caller: "" };
 }
 
 /** Returns the translation of a response from one protocol's vendor to another one's client. */

@@ -116,7 +116,6 @@ t.test("ids are the same for the same request and differ otherwise", async (t) =
     model: "echo",
     body: { a: 1 },
     streaming: false,
-    query: new URLSearchParams(),
   };
   t.equal(demoId(request), demoId({ ...request }));
   t.equal(demoId(request), demoId({ ...request, body: { a: 1, stream: true }, streaming: true }));

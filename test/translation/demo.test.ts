@@ -33,7 +33,6 @@ function ask(protocol: Protocol, model: string, streaming: boolean, body: object
     model,
     body: { ...body, stream: streaming },
     streaming,
-    query: new Query(),
   });
 }
 
@@ -133,7 +132,7 @@ t.test("where answers can contain an image it is an additional block, after the 
   for (const protocol of able) {
     const operation = protocol.locate(protocol.paths[0] as string, "m:generateContent", new Query())?.operation;
     if (!operation) throw new GatewayError("internal");
-    const asked = { operation, model: "image", body: BODY, streaming: false, query: new Query() };
+    const asked = { operation, model: "image", body: BODY, streaming: false };
     const answer = demoAnswer(protocol, asked, { image: true });
     const events: Event[] = runAtOnce(protocol.translation.response.decode(bytesOf(answer), SOURCE));
     t.equal(gist(events).texts["text"], "Here is a picture.", protocol.name);

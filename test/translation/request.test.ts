@@ -4,7 +4,6 @@ import type { Turn } from "../../src/translation/conversation.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import type { Opaque } from "../../src/translation/events.ts";
 import { type ClientRequest, readRequest, writeRequest } from "../../src/translation/request.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
 import { COUNT, SAY, tiny } from "../support/tiny.ts";
 
 const envelopes = new Envelopes("a secret of the tests");
@@ -13,8 +12,6 @@ const received = (body: object): ClientRequest => ({
   operation: SAY,
   streaming: false,
   text: JSON.stringify(body),
-  headers: new HeaderList(),
-  query: { get: () => null },
   caller: "",
 });
 /** The tiny protocol, which tells what it is given and changes nothing. */
@@ -24,9 +21,9 @@ const quiet: TranslatedProtocol = {
     ...tiny.translation,
     request: {
       ...tiny.translation.request,
-      *encode({ turns }, { facts, pruned }) {
+      *encode({ turns }, { facts }) {
         yield;
-        return { operation: SAY, body: JSON.stringify({ facts, pruned, turns: turns.map(({ parts }) => parts) }) };
+        return { operation: SAY, body: JSON.stringify({ facts, turns: turns.map(({ parts }) => parts) }) };
       },
     },
   },
@@ -114,16 +111,13 @@ t.test("an image without the signature of another provider causes no notice, exc
     const conversation = readRequest({ ...received({ say: "hi" }), protocol }, envelopes);
     return (strict: boolean) => {
       const { encoded, losses } = writeRequest(conversation, { ...to, protocol, account: "two" }, strict);
-      const { turns, pruned } = JSON.parse(encoded.body) as {
-        turns: { kind: string; opaque?: object }[][];
-        pruned: boolean;
-      };
+      const { turns } = JSON.parse(encoded.body) as { turns: { kind: string; opaque?: object }[][] };
       t.match(turns[0], [{ kind: "media", opaque: undefined }]);
-      return [losses.notices, pruned];
+      return losses.notices;
     };
   };
-  t.same(drawn()(false), [[], false]);
-  t.same(drawn(true)(true), [[], false], "what was stored here is no loss");
+  t.same(drawn()(false), []);
+  t.same(drawn(true)(true), [], "what was stored here is no loss");
   t.throws(() => drawn()(true), { code: "not_translatable", param: "drawn.0", message: /: The signature that/ });
 });
 

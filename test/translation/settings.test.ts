@@ -46,7 +46,6 @@ function read(body: JsonObject): { conversation: Conversation; uses: FeatureUse[
 function write(conversation: Partial<Conversation>, facts: Facts = {}) {
   const dropped: string[] = [];
   const context: EncodeContext = {
-    client: "x",
     model: "m",
     facts,
     names: new ToolNames(),

@@ -21,7 +21,6 @@ import {
   writeJsonInSteps,
 } from "../../src/translation/steps.ts";
 import { RawJson, writeJson } from "../../src/wire/exact.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
 import { SAY } from "../support/tiny.ts";
 import { SPOKEN } from "../support/translations.ts";
 import { until } from "../support/until.ts";
@@ -162,8 +161,6 @@ t.test("long conversations are decoded and encoded in many steps, with the same 
       operation: SAY,
       streaming: false,
       text: JSON.stringify(LONG[from]),
-      headers: new HeaderList(),
-      query: { get: () => null },
       caller: "",
     };
     const whole = readRequest(received, envelopes);
@@ -198,8 +195,6 @@ t.test("the bytes of a large request are parsed in steps, with the same result a
       protocol: SPOKEN[from],
       operation: SAY,
       streaming: false,
-      headers: new HeaderList(),
-      query: { get: () => null },
       caller: "",
     };
     const text = JSON.stringify(large[from]);
@@ -221,8 +216,6 @@ t.test("an error in a long conversation is reported from steps too", async (t) =
     operation: SAY,
     streaming: false,
     text,
-    headers: new HeaderList(),
-    query: { get: () => null },
     caller: "",
   });
   const read = (text: string) => counted(readRequestInSteps(received(text), new Envelopes("a secret of the tests")));

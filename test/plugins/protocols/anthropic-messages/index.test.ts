@@ -254,7 +254,7 @@ function grammar(t: Test, model: string) {
 }
 
 function answer(model: string, streaming = true) {
-  const request: DemoRequest = { operation, model, body: ask(model, { tools: [WEATHER] }), streaming, query };
+  const request: DemoRequest = { operation, model, body: ask(model, { tools: [WEATHER] }), streaming };
   return demoAnswer(protocol, request);
 }
 

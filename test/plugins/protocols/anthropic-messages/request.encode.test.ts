@@ -787,11 +787,11 @@ t.test("web search is left out, declared, where the provider is not known to hav
   t.same(asked("glm-5", named), [["f"], undefined, ["tools.1"], ["tool_choice"]]);
   for (const host of ["bedrock-mantle.us-east-1.api.aws", "vpce-1.bedrock-runtime.us-east-1.vpce.amazonaws.com"]) {
     const bedrock = new URL(`https://${host}/anthropic/v1`);
-    const there = write(plain({ tools: [search] }), {}, "anthropic.claude-sonnet-5", false, bedrock);
+    const there = write(plain({ tools: [search] }), {}, "anthropic.claude-sonnet-5", bedrock);
     t.same([there.body["tools"], there.dropped], [undefined, ["tools.1"]], host);
   }
   const azure = new URL("https://acme.services.ai.azure.com/anthropic/v1");
-  t.same(write(plain({ tools: [search] }), {}, "own-name", false, azure).dropped, [], "Claude under another name");
+  t.same(write(plain({ tools: [search] }), {}, "own-name", azure).dropped, [], "Claude under another name");
 });
 
 t.test("a turn without thoughts has something in their place for models that refuse it without", async (t) => {

@@ -12,7 +12,6 @@ import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
-import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { recorded } from "../../../support/recorded.ts";
@@ -21,20 +20,15 @@ export const NAME = "anthropic-messages";
 export const translation = protocol.translation as Translation;
 export const SOURCE: ResponseSource = { account: "them", model: "claude" };
 
-const operation = (name: string) => protocol.locate(`/v1/${name}`, "", new URLSearchParams())?.operation;
-
 /** What a request of this protocol says. */
 export function read(body: JsonObject | string, more: Partial<IncomingRequest> = {}): Conversation {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const task = more.task ?? "generate";
   return runAtOnce(
     translation.request.decode({
-      operation: operation(task === "count" ? "messages/count_tokens" : "messages") as IncomingRequest["operation"],
       task,
       streaming: /"stream":\s*true/.test(text),
       text,
-      headers: new HeaderList(),
-      query: new URLSearchParams(),
       open: (data, kind) => ({ protocol: NAME, kind, data }),
       isEnvelope: () => false,
       recall: () => undefined,
@@ -70,17 +64,15 @@ export function conversation(
 export const text = (content: string, at = "messages.0.content"): Part => ({ kind: "text", text: content, at });
 
 /** A request as it is written for the vendor, with what it cost. */
-export function write(asked: Conversation, facts: Facts = {}, model = "claude", pruned = false, url?: URL) {
+export function write(asked: Conversation, facts: Facts = {}, model = "claude", url?: URL) {
   const dropped: string[] = [];
   const changed: string[] = [];
   const names = new ToolNames();
   const encoded = runAtOnce(
     translation.request.encode(asked, {
-      client: asked.protocol,
       model,
       facts,
       names,
-      pruned,
       ...(url && { url }),
       nested: new NestedJson(),
       drop: (path) => dropped.push(path),

@@ -223,7 +223,6 @@ function answer(action: string, model: string, body: unknown, query = "") {
     model,
     body,
     streaming: found.streams === true,
-    query: new URLSearchParams(query),
   };
   return demoAnswer(protocol, request);
 }

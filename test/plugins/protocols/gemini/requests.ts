@@ -6,19 +6,15 @@ import type { EncodeContext, EncodedRequest, IncomingRequest } from "../../../..
 import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
-import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
 import { type RecordingEntry, recordingEntries, storedExchange } from "../../../support/recorded.ts";
 
 /** A request of this protocol with that body. */
 export function asked(body: unknown, more: Partial<IncomingRequest> = {}): IncomingRequest {
   return {
-    operation: {} as IncomingRequest["operation"],
     task: "generate",
     streaming: false,
     text: typeof body === "string" ? body : JSON.stringify(body),
-    headers: new HeaderList(),
-    query: new URLSearchParams(),
     // An envelope here is `gw1.PROTOCOL.KIND.DATA`.
     open: (text, kind) => {
       const [mark, protocol = "", sealed = "", data = ""] = text.split(".");
@@ -73,7 +69,6 @@ export function givenContext(
     losses,
     names,
     context: {
-      client: "some-client",
       model,
       facts,
       names,

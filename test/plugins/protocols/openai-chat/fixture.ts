@@ -1,6 +1,5 @@
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
-import { post } from "../../../../src/core/protocol-parts.ts";
 import type {
   EncodeContext,
   EncodedFrame,
@@ -13,7 +12,6 @@ import type { Conversation } from "../../../../src/translation/conversation.ts";
 import type { Event, EventOf, Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
-import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
 
 /** An envelope of tests: the opaque state as text. */
@@ -26,12 +24,9 @@ export const unseal = (envelope: string): Opaque =>
 export function asked(body: unknown, more: Partial<IncomingRequest> = {}): IncomingRequest {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   return {
-    operation: post("any", "/any"),
     task: "generate",
     streaming: (JSON.parse(text) as { stream?: unknown }).stream === true,
     text,
-    headers: new HeaderList(),
-    query: new URLSearchParams(),
     open: (sealed, kind) =>
       sealed.startsWith("gw1.") ? unseal(sealed) : { protocol: "openai-chat", kind, data: sealed },
     isEnvelope: (sealed) => sealed.startsWith("gw1."),
@@ -50,7 +45,6 @@ export interface Losses {
 export function terms(facts: Facts = {}, model = "vendor-model"): EncodeContext & { losses: Losses } {
   const losses: Losses = { dropped: [], changed: [] };
   return {
-    client: "another",
     model,
     facts,
     names: new ToolNames(),

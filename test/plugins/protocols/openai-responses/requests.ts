@@ -2,14 +2,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { decodeRequest } from "../../../../plugins/protocols/openai-responses/request.decode.ts";
 import { encodeRequest } from "../../../../plugins/protocols/openai-responses/request.encode.ts";
-import { RESPONSE } from "../../../../plugins/protocols/openai-responses/wire.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
 import type { EncodeContext, IncomingRequest } from "../../../../src/translation/codec.ts";
 import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";
 import { Losses } from "../../../../src/translation/losses.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { runAtOnce } from "../../../../src/translation/steps.ts";
-import { HeaderList } from "../../../../src/wire/headers.ts";
 import { NestedJson } from "../../../../src/wire/nested.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { shared } from "../../../support/shared.ts";
@@ -22,12 +20,9 @@ export function read(body: JsonObject | string, more: Partial<IncomingRequest> =
   const text = typeof body === "string" ? body : JSON.stringify(body);
   return runAtOnce(
     decodeRequest({
-      operation: RESPONSE,
       task: "generate",
       streaming: /"stream":\s*true/.test(text),
       text,
-      headers: new HeaderList(),
-      query: new URLSearchParams(),
       open: (data, kind) => ({ protocol: "openai-responses", kind, data }),
       isEnvelope: (data) => data.startsWith("gw1."),
       recall: () => undefined,
@@ -44,7 +39,6 @@ export const says = ({ uses }: { uses: readonly FeatureUse[] }): string[] =>
 export function written(conversation: Conversation, facts: Facts = {}, model?: string, url?: URL) {
   const losses = new Losses("openai-responses", false);
   const terms: EncodeContext = {
-    client: conversation.protocol,
     model: model ?? "any",
     facts: model === undefined ? { cache_marks: true, ...facts } : facts,
     ...(url && { url }),
