@@ -3,7 +3,7 @@ import { runInNewContext } from "node:vm";
 import t from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
 import type { LimitLevel } from "../../src/core/limits.ts";
-import { type EarlierCounts, MemoryLimiter } from "../../src/store/memory-limiter.ts";
+import { type EarlierCounts, type LimitPart, MemoryLimiter, type SpendSince } from "../../src/store/memory-limiter.ts";
 import {
   granted,
   level,
@@ -20,6 +20,11 @@ import { until } from "../support/until.ts";
 
 const make: MakeLimiter = async (_, spent, { clock, calendar, warn }) =>
   new MemoryLimiter(spent, calendar, warn, clock);
+
+const none = async () => new Map<string, number>();
+
+const limiterOf = (spent: SpendSince, now = () => START, part?: LimitPart): MemoryLimiter =>
+  new MemoryLimiter(spent, new Calendar(), () => {}, now, part);
 
 setFlagsFromString("--expose-gc");
 
@@ -73,13 +78,11 @@ t.test(
   async (t) => {
     let now = Date.UTC(2026, 10, 18, 12);
     let readings = 0;
-    const limiter = new MemoryLimiter(
+    const limiter = limiterOf(
       async () => {
         readings++;
         return new Map();
       },
-      new Calendar("UTC"),
-      () => {},
       () => now,
     );
     const come = async (name: string) => {
@@ -101,10 +104,8 @@ t.test(
 t.test("what was spent until midnight is not spent from a budget that is asked for then", async (t) => {
   let now = Date.UTC(2026, 10, 18, 23, 59, 59);
   const sums = Promise.withResolvers<ReadonlyMap<string, number>>();
-  const limiter = new MemoryLimiter(
+  const limiter = limiterOf(
     () => sums.promise,
-    new Calendar("UTC"),
-    () => {},
     () => now,
   );
   const statuses = limiter.statuses([level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })]);
@@ -149,19 +150,9 @@ t.test("earlier spending is loaded in advance, so that no request waits for it",
   const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
   const reserve = (limiter: MemoryLimiter) =>
     limiter.reserve({ id: "a", levels: key, maximum: { tokens: 0, cost: 100 }, minimum: { tokens: 0, cost: 0 } });
-  const limiter = new MemoryLimiter(
-    spent,
-    new Calendar(),
-    () => {},
-    () => START,
-  );
+  const limiter = limiterOf(spent);
   t.ok(reserve(limiter) instanceof Promise, "it is waited for where no query was sent");
-  const other = new MemoryLimiter(
-    spent,
-    new Calendar(),
-    () => {},
-    () => START,
-  );
+  const other = limiterOf(spent);
   await other.prepare(["day", "month"]);
   t.match(reserve(other), { grant: {} });
   t.match(await other.statuses(key), [{ budgets: [{ spent: 70, reserved: 100 }] }]);
@@ -175,12 +166,7 @@ const earlier = (
 
 t.test("usage that counts once and that a former process counted is not counted again", async (t) => {
   const key = [level("key", "ci", { budgets: [{ nano: 100, per: "day", soft: false }] })];
-  const limiter = new MemoryLimiter(
-    async () => new Map([["key:ci", 30]]),
-    new Calendar(),
-    () => {},
-    () => START,
-  );
+  const limiter = limiterOf(async () => new Map([["key:ci", 30]]));
   limiter.earlier = earlier(
     async function* () {},
     async () => ["up resp_1"],
@@ -200,13 +186,7 @@ t.test("usage that counts once and that a former process counted is not counted 
 t.test("requests of a former process count against rates for the rest of their minute", async (t) => {
   const key = [level("key", "ci", { rpm: 3, tpm: 100 })];
   let now = START;
-  const none = async () => new Map<string, number>();
-  const limiter = new MemoryLimiter(
-    none,
-    new Calendar(),
-    () => {},
-    () => now,
-  );
+  const limiter = limiterOf(none, () => now);
   const scopes = ["key:ci", "all"];
   const spans: number[][] = [];
   limiter.earlier = earlier(async function* (...span) {
@@ -227,13 +207,7 @@ t.test("requests of a former process count against rates for the rest of their m
 });
 
 t.test("requests with rates wait until those of a former process are counted, and no others do", async (t) => {
-  const none = async () => new Map<string, number>();
-  const limiter = new MemoryLimiter(
-    none,
-    new Calendar(),
-    () => {},
-    () => START,
-  );
+  const limiter = limiterOf(none);
   let count = () => {};
   const counted = new Promise<void>((done) => (count = done));
   limiter.earlier = earlier(async function* () {
@@ -264,15 +238,10 @@ t.test("requests with rates wait until those of a former process are counted, an
 t.test("what is settled while a new budget's earlier spending is loaded is not missed", async (t) => {
   const ledger = new Map([["key:ci", 10]]);
   const queries: (() => void)[] = [];
-  const limiter = new MemoryLimiter(
-    () => {
-      const found = new Map(ledger);
-      return new Promise((resolve) => queries.push(() => resolve(found)));
-    },
-    new Calendar(),
-    () => {},
-    () => START,
-  );
+  const limiter = limiterOf(() => {
+    const found = new Map(ledger);
+    return new Promise((resolve) => queries.push(() => resolve(found)));
+  });
   const amounts = { maximum: { tokens: 0, cost: 9 }, minimum: { tokens: 0, cost: 0 } };
   await limiter.reserve({ id: "running", levels: [level("key", "ci", { rpm: 9 })], ...amounts });
   const levels = [level("key", "ci", { budgets: [{ nano: 100, per: "day", soft: false }] })];
@@ -296,10 +265,8 @@ t.test("a budget that is removed and comes back in a later period counts that pe
 
 t.test("one of three processes that count separately keeps to its share of the remainder", async (t) => {
   const part = { instances: 3, pendingElsewhere: () => 10 };
-  const limiter = new MemoryLimiter(
+  const limiter = limiterOf(
     async () => new Map([["key:ci", 70]]),
-    new Calendar(),
-    () => {},
     () => START,
     part,
   );
@@ -351,10 +318,8 @@ t.test(
   async (t) => {
     let now = START;
     const ledger = new Map([["key:ci", 70]]);
-    const limiter = new MemoryLimiter(
+    const limiter = limiterOf(
       async () => new Map(ledger),
-      new Calendar(),
-      () => {},
       () => now,
     );
     const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
@@ -374,12 +339,7 @@ t.test(
 );
 
 t.test("a reservation that is taken over counts in sums that are known already, until it is settled", async (t) => {
-  const limiter = new MemoryLimiter(
-    async () => new Map(),
-    new Calendar(),
-    () => {},
-    () => START,
-  );
+  const limiter = limiterOf(none);
   const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
   const asked = (id: string) => ({
     id,
@@ -403,12 +363,7 @@ t.test(
   "a reservation that is taken over counts against rates from when it was made, until it is settled",
   async (t) => {
     let now = START;
-    const limiter = new MemoryLimiter(
-      async () => new Map(),
-      new Calendar(),
-      () => {},
-      () => now,
-    );
+    const limiter = limiterOf(none, () => now);
     const key = [level("key", "ci", { rpm: 10, tpm: 100 })];
     const maximum = { tokens: 30, cost: 0 };
     for (const id of ["one", "two"]) limiter.adopt({ id, levels: key, maximum, minimum: maximum }, START - 30_000);
@@ -424,12 +379,7 @@ t.test("sums that are read again are not complete where an exchange ends meanwhi
   const again = Promise.withResolvers<ReadonlyMap<string, number>>();
   const sums = new Map([["key:ci", 10]]);
   const readings = [sums, again.promise];
-  const limiter = new MemoryLimiter(
-    async () => (await readings.shift()) ?? sums,
-    new Calendar(),
-    () => {},
-    () => START,
-  );
+  const limiter = limiterOf(async () => (await readings.shift()) ?? sums);
   const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
   await limiter.reserve({ id: "own", levels: key, maximum: { tokens: 0, cost: 9 }, minimum: { tokens: 0, cost: 0 } });
   const reloaded = limiter.reload();
@@ -445,12 +395,7 @@ t.test("sums that are read again are not those of a reading that had begun befor
   const early = Promise.withResolvers<ReadonlyMap<string, number>>();
   const sums = (spent: number) => new Map([["key:ci", spent]]);
   const readings = [sums(10), early.promise, sums(75)];
-  const limiter = new MemoryLimiter(
-    async () => (await readings.shift()) ?? sums(0),
-    new Calendar(),
-    () => {},
-    () => START,
-  );
+  const limiter = limiterOf(async () => (await readings.shift()) ?? sums(0));
   const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
   t.match(await limiter.statuses(key), [{ budgets: [{ spent: 10 }] }]);
   const prepared = limiter.prepare(["day"]);
@@ -469,12 +414,7 @@ t.test("sums that are read again are not those of a reading that had begun befor
 t.test("keys that have made no request for a minute hold no windows of their limits", async (t) => {
   const collect = runInNewContext("gc") as () => void;
   let now = START;
-  const limiter = new MemoryLimiter(
-    async () => new Map(),
-    new Calendar(),
-    () => {},
-    () => now,
-  );
+  const limiter = limiterOf(none, () => now);
   const use = async (count: number) => {
     for (let i = 0; i < count; i++, now += 10) {
       const levels = [level("key", `k${now}`, { rpm: 5, tpm: 1000 })];
