@@ -1,4 +1,4 @@
-import { anyCasePattern, FOLDABLE, foldCase } from "../wire/any-case.ts";
+import { anyCasePattern, foldCase } from "../wire/any-case.ts";
 import { type JsonPath, pathEdits } from "../wire/paths.ts";
 import { type Edit, removeMembers } from "../wire/splice.ts";
 import { asList, asObject } from "../wire/values.ts";
@@ -9,6 +9,9 @@ import { tierMembers } from "./service-tier.ts";
 
 /** Maximum number of look-alikes in a body: they have no legitimate use, and removing many is wasted work. */
 const MAX_LOOK_ALIKES = 100;
+/** Maximum number of cached names, and their maximum length; a client can invent any number. */
+const MAX_CACHED = 500;
+const MAX_CACHED_NAME = 64;
 
 /** Members inside an object, or inside the entries of a list. */
 class InnerMembers {
@@ -30,11 +33,12 @@ class InnerMembers {
 class CheckedMembers {
   /** The exact names. */
   private readonly exact: ReadonlySet<string>;
-  /** The case-folded names, and those of them that differ from the exact ones. */
+  /** The case-folded names. */
   private readonly folded: ReadonlySet<string>;
-  private readonly changed: ReadonlySet<string>;
   /** Nested members, by the outer member's name. */
   private readonly inner = new Map<string, InnerMembers>();
+  /** Cached results by name: the same few names occur in every body. */
+  private readonly cache = new Map<string, boolean>();
 
   constructor(protocol: Protocol) {
     const { output, otherModels, objects, includeUsage } = protocol;
@@ -50,7 +54,6 @@ class CheckedMembers {
       ...[...lists, objects?.topLevel, objects?.anyDepth].flatMap((list) => list ?? []),
     ]);
     this.folded = new Set([...this.exact].map(foldCase));
-    this.changed = new Set([...this.folded].filter((name) => !this.exact.has(name)));
     const nested = paths.flatMap(([outer, name]) => (typeof name === "string" ? [{ outer: String(outer), name }] : []));
     for (const [outer, all] of Map.groupBy(nested, ({ outer }) => outer))
       this.inner.set(outer, new InnerMembers("object", new Set(all.map(({ name }) => name))));
@@ -61,15 +64,17 @@ class CheckedMembers {
 
   /** Returns look-alikes at the top level of a body. */
   topLookAlikes({ scan }: Body): string[] {
-    const { exact, folded, changed } = this;
     const found: string[] = [];
-    for (const { name } of scan?.members ?? []) {
-      const is = FOLDABLE.test(name)
-        ? folded.has(foldCase(name)) && !exact.has(name)
-        : changed.size > 0 && changed.has(name);
-      if (is) found.push(name);
-    }
+    for (const { name } of scan?.members ?? []) if (this.isLookAlike(name)) found.push(name);
     return found;
+  }
+
+  private isLookAlike(name: string): boolean {
+    const known = this.cache.get(name);
+    if (known !== undefined) return known;
+    const is = this.folded.has(foldCase(name)) && !this.exact.has(name);
+    if (this.cache.size < MAX_CACHED && name.length <= MAX_CACHED_NAME) this.cache.set(name, is);
+    return is;
   }
 
   /** Returns look-alikes inside members that contain checked ones. */
@@ -93,8 +98,10 @@ class CheckedMembers {
 /** Look-alikes of a body: their names, with the path, and the edits that remove them. */
 export interface LookAlikes {
   readonly names: readonly string[];
-  readonly edits: Edit[];
+  readonly edits: readonly Edit[];
 }
+
+const NONE: LookAlikes = { names: [], edits: [] };
 
 const checkedMembers = new WeakMap<Protocol, CheckedMembers>();
 
@@ -107,6 +114,7 @@ export function lookAlikes(body: Body, protocol: Protocol): LookAlikes {
   const checked = checkedMembers.getOrInsertComputed(protocol, () => new CheckedMembers(protocol));
   const top = checked.topLookAlikes(body);
   const inner = checked.nestedLookAlikes(body);
+  if (top.length === 0 && inner.length === 0) return NONE;
   const names = [...top, ...inner.map((path) => path.join("."))];
   if (names.length > MAX_LOOK_ALIKES) {
     const param = names[0] as string;
