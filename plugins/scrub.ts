@@ -122,7 +122,7 @@ export default class Scrub implements Plugin {
       body.scan,
       (start, end) => body.slice(start, end),
       this.shouldRemove,
-      target.provider.url.hostname,
+      target.provider.url,
     );
     attempt.edit(edits);
     this.reportMarks(exchange, found);

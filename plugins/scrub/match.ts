@@ -59,10 +59,26 @@ export class MarkNames {
 const prefixKey = (name: string): number =>
   (name.charCodeAt(0) << 20) ^ (name.charCodeAt(1) << 10) ^ name.charCodeAt(2);
 
+/** The marks inside a member: of its object, or of each object of its array. */
+interface Subtree {
+  readonly level: MarkTree;
+  readonly each: boolean;
+}
+
+/** What a member's name may be: a mark, or that of a member with marks inside. */
+interface NameMarks {
+  readonly mark: Mark | undefined;
+  readonly deeper: Subtree | undefined;
+}
+
+const NO_MARKS: NameMarks = { mark: undefined, deeper: undefined };
+
 /** The marks at one level of a JSON body, and the members with marks at deeper levels. */
 export class MarkTree {
   private readonly names: MarkNames;
-  private readonly subtrees = new Map<string, { level: MarkTree; each: boolean }>();
+  private readonly subtrees = new Map<string, Subtree>();
+  /** Cached results by name: the same few names occur in every message. */
+  private readonly cache = new Map<string, NameMarks>();
 
   /** @param marks by the rest of their path from this level. */
   constructor(marks: readonly (readonly [path: string, mark: Mark])[], allowed: ReadonlySet<string>) {
@@ -88,30 +104,29 @@ export class MarkTree {
    * @param scanned the object's members
    * @param slice returns the bytes between two of their positions
    * @param take whether a mark is to be removed
-   * @param host the provider's, where only values are searched that are marks to other providers
+   * @param provider its address, where only values are searched that are marks to other providers
    * @returns the marks found, and the edits that remove the taken ones
    */
   search(
     scanned: Scan,
     slice: (start: number, end: number) => Buffer,
     take: ShouldRemove,
-    host?: string,
+    provider?: URL,
   ): { found: FoundMark[]; edits: Edit[] } {
     const found: FoundMark[] = [];
     const edits: Edit[] = [];
     let gone: Set<string> | undefined;
     for (const { name, start, end, kind } of scanned.members) {
-      const mark = this.names.find(name);
+      const { mark, deeper } = this.marksOf(name);
       if (
         mark &&
         (mark.kinds === undefined || mark.kinds.has(kind)) &&
-        !isExempt(mark, () => slice(start, end), host)
+        !isExempt(mark, () => slice(start, end), provider)
       ) {
         found.push({ name, mark });
         if (take(mark)) gone = (gone ?? new Set()).add(name);
         continue;
       }
-      const deeper = this.subtrees.get(foldCase(name));
       if (!deeper) continue;
       const value = slice(start, end);
       const inner = deeper.each ? deeper.level.inList(value, take) : deeper.level.inObject(value, take, name);
@@ -121,6 +136,16 @@ export class MarkTree {
     }
     if (gone) edits.push(...removeMembers(scanned, gone));
     return { found, edits };
+  }
+
+  private marksOf(name: string): NameMarks {
+    const known = this.cache.get(name);
+    if (known) return known;
+    const mark = this.names.find(name);
+    const deeper = this.subtrees.get(foldCase(name));
+    const marks = mark || deeper ? { mark, deeper } : NO_MARKS;
+    if (this.cache.size < MAX_CACHED && name.length <= MAX_CACHED_NAME) this.cache.set(name, marks);
+    return marks;
   }
 
   /**
@@ -152,8 +177,8 @@ export class MarkTree {
 type ShouldRemove = (mark: Mark) => boolean;
 
 /** Reports whether a value is a mark's exception, which the provider, if known, reads. */
-function isExempt({ except, pattern }: Mark, value: () => Buffer, host: string | undefined): boolean {
-  if (except === undefined || (host !== undefined && !`.${host}`.endsWith(`.${except.host}`))) return false;
+function isExempt({ except, pattern }: Mark, value: () => Buffer, provider: URL | undefined): boolean {
+  if (except === undefined || (provider && !`.${provider.hostname}`.endsWith(`.${except.host}`))) return false;
   const bytes = value();
   if (bytes[0] !== OPEN_OBJECT) return false;
   const scanned = scanInner(bytes, pattern);
