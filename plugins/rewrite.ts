@@ -30,6 +30,9 @@ export default class Rewrite implements Plugin {
     (): { translation?: Awaited<ReturnType<Translations["plan"]>>; askedForUsage?: true } => ({}),
   );
 
+  /** The JSON of the vendor's model names. */
+  private readonly json = new Map<string, string>();
+
   constructor(
     private readonly translations: Translations,
     private readonly marketplace: Marketplace,
@@ -64,15 +67,16 @@ export default class Rewrite implements Plugin {
     const edits: Edit[] = [];
     if (body.modelField) edits.push({ ...body.modelField, bytes: Buffer.from(model) });
     const member = scan?.find("model");
-    const name = JSON.stringify(model);
+    const name = this.json.getOrInsertComputed(model, JSON.stringify);
     // A name that is already the vendor's own leaves the body's original buffers unchanged.
-    if (scan && member && body.slice(member.start, member.end).toString() !== name)
-      edits.push(setMember(scan, "model", name));
+    if (scan && member && body.text(member) !== name) edits.push(setMember(scan, "model", name));
     const usage = this.askForUsage(exchange, body);
     if (usage) edits.push(usage);
     const others = attempt.lookAlikes();
-    edits.push(...others.edits);
-    exchange.dropped.push(...others.names.filter((name) => !exchange.dropped.includes(name)));
+    if (others.edits.length > 0) {
+      edits.push(...others.edits);
+      exchange.dropped.push(...others.names.filter((other) => !exchange.dropped.includes(other)));
+    }
     attempt.edit(edits);
   }
 

@@ -4,6 +4,7 @@ import { JsonError, type JsonFault, type Member, type Scan, Scanner } from "../w
 import type { FormError } from "../wire/multipart.ts";
 import { countMembers, firstElements } from "../wire/paths.ts";
 import { joinPieces } from "../wire/pieces.ts";
+import { recentText } from "../wire/recent-texts.ts";
 import { type ByteSpan, type Edit, shiftSpan, splice } from "../wire/splice.ts";
 import { mayEscapeNames } from "../wire/watch.ts";
 import { GatewayError } from "./errors.ts";
@@ -105,6 +106,12 @@ export class Body {
     return joinPieces(parts);
   }
 
+  /** Returns the text of some bytes. */
+  text({ start, end }: ByteSpan): string {
+    const { buffers } = this;
+    return buffers.length === 1 ? recentText(buffers[0] as Buffer, start, end) : this.slice(start, end).toString();
+  }
+
   /** Returns the index of the buffer with an offset: a search through all of them for each slice would be quadratic. */
   private indexAt(offset: number): number {
     if (!this.starts) {
@@ -133,6 +140,7 @@ export class Body {
     const member = this.member(name);
     if (!member) return undefined;
     if (this.parsed) return (this.parsed.value as Record<string, unknown>)[name];
+    if (member.kind === "number") return Number(this.text(member));
     return this.parse(() => this.parseBytes(this.slice(member.start, member.end)));
   }
 

@@ -13,14 +13,18 @@ export const MAX_MODEL = 256;
  */
 export function readModel(body: Body): string {
   const { modelField } = body;
-  if (modelField) return checkModel(body.slice(modelField.start, modelField.end).toString());
+  if (modelField) return checkModel(body.text(modelField));
   const member = body.member("model");
   if (!member) throw invalidModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
   if (member.kind !== "string") throw invalidModel(`model must be a string, not ${describeKind(member.kind)}.`);
   // An escape has six bytes and stands for at least one: a longer value is too long without parsing it.
   if (member.end - member.start > 6 * MAX_MODEL + 2) throw modelTooLong();
-  const text = body.slice(member.start, member.end).toString();
-  return VALID_NAMES.get(text.slice(1, -1)) ?? checkModel(body.value("model") as string);
+  const json = body.text(member);
+  const known = VALID_JSON.get(json);
+  if (known !== undefined) return known;
+  const name = checkModel(body.value("model") as string);
+  if (VALID_JSON.size < MAX_CACHED && json === JSON.stringify(name)) VALID_JSON.set(json, name);
+  return name;
 }
 
 /**
@@ -62,6 +66,8 @@ function modelBytes(body: Body): Buffer | undefined {
 
 /** Names that passed the checks, internalized: nearly all requests name one of a few, which is looked up several times. */
 const VALID_NAMES = new Map<string, string>();
+/** The same by their JSON. */
+const VALID_JSON = new Map<string, string>();
 const MAX_CACHED = 500;
 
 const modelTooLong = (): GatewayError =>
