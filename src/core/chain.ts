@@ -46,7 +46,9 @@ interface Step<Run> extends PluginDeadline {
   readonly name: string;
   /** The plugin's index in the chain. */
   readonly index: number;
+  /** Called with `plugin` as `this`: a bound function takes longer. */
   readonly run: Run;
+  readonly plugin: Plugin;
   readonly isBuiltIn: boolean;
   /** Receives reports of its stages, where they are timed. */
   readonly observer: PhaseObserver | undefined;
@@ -79,28 +81,28 @@ export class Chain {
     Chain.timedCallsLeft = TIMED_AFTER_BLOCK;
   }
 
-  /** Returns the steps of a phase, timed or not. */
-  private stepsFor<Name extends Phase>(phase: Name): PhaseSteps[Name] {
+  /** Returns the steps of all phases for the next call, which is timed or not. */
+  private nextCall(): PhaseSteps {
     if (Chain.timedCallsLeft > 0) Chain.timedCallsLeft--;
-    else if (this.callsUntilTimed-- > 0) return this.steps[phase];
+    else if (this.callsUntilTimed-- > 0) return this.steps;
     else this.callsUntilTimed = TIMED_ONE_IN - 1;
-    return this.timedSteps[phase];
+    return this.timedSteps;
   }
 
   access(exchange: Exchange): MaybePromise<void> {
-    return runSteps(this.stepsFor("access"), 0, exchange);
+    return runSteps(this.nextCall().access, 0, exchange);
   }
 
   request(exchange: Exchange): MaybePromise<void> {
-    return runSteps(this.stepsFor("request"), 0, exchange);
+    return runSteps(this.nextCall().request, 0, exchange);
   }
 
   route(exchange: Exchange): MaybePromise<void> {
-    return runSteps(this.stepsFor("route"), 0, exchange);
+    return runSteps(this.nextCall().route, 0, exchange);
   }
 
   send(exchange: Exchange, attempt: Attempt): MaybePromise<void> {
-    return runSteps(this.stepsFor("send"), 0, exchange, attempt);
+    return runSteps(this.nextCall().send, 0, exchange, attempt);
   }
 
   /** Whether a plugin handles responses that are not passed to the client. */
@@ -110,7 +112,7 @@ export class Chain {
 
   /** Never throws, nor rejects: plugins only observe, and the next step is already decided. */
   failed(exchange: Exchange, attempt: Attempt, answer: FailedAnswer): MaybePromise<void> {
-    return runObserving(this.stepsFor("failed"), 0, exchange, attempt, answer);
+    return runObserving(this.nextCall().failed, 0, exchange, attempt, answer);
   }
 
   /**
@@ -119,7 +121,7 @@ export class Chain {
   response(exchange: Exchange, head: Head): MaybePromise<Stage[]> {
     const { answerer } = exchange;
     exchange.head = head;
-    const responding = this.stepsFor("response");
+    const responding = this.nextCall().response;
     const steps = answerer ? responding.filter(({ index }) => index < answerer.index) : responding;
     return collectStages(steps, 0, exchange, head, []);
   }
@@ -127,7 +129,7 @@ export class Chain {
   /** Runs every plugin's `done`, even if another one throws. Returns one of the errors, for the log. */
   done(exchange: Exchange): MaybePromise<GatewayError | undefined> {
     exchange.end();
-    return runDone(this.stepsFor("done"), exchange, this.observer);
+    return runDone(this.nextCall().done, exchange, this.observer);
   }
 }
 
@@ -139,14 +141,14 @@ type PhaseSteps = Readonly<
 /** @param observer receives the duration of each step */
 function buildSteps(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): PhaseSteps {
   const stepIn = (link: Link, index: number, phase: string, run: RunPhase): Step<RunPhase> => {
-    const { name, deadline = PHASE_DEADLINE, isBuiltIn = false } = link;
+    const { name, plugin, deadline = PHASE_DEADLINE, isBuiltIn = false } = link;
     const timed = observer ? timePhase(observer, name, phase, run) : run;
-    return { name, origin: `${name}.${phase}`, index, run: timed, deadline, isBuiltIn, observer };
+    return { name, origin: `${name}.${phase}`, index, run: timed, plugin, deadline, isBuiltIn, observer };
   };
   const of = (phase: Phase) =>
     links.flatMap((link, index) => {
       const run = link.plugin[phase];
-      return run ? [stepIn(link, index, phase, run.bind(link.plugin) as RunPhase)] : [];
+      return run ? [stepIn(link, index, phase, run as RunPhase)] : [];
     });
   const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<RunPhase>[]>;
   const missing = serving ? [] : LIMIT_PLUGINS.filter((name) => links.every((link) => link.name !== name));
@@ -190,7 +192,7 @@ function runSteps(
     const headersBefore = exchange.replyHeaders.length;
     let result: MaybePromise<void>;
     try {
-      result = step.run(exchange, attempt, answer);
+      result = step.run.call(step.plugin, exchange, attempt, answer);
     } catch (thrown) {
       throw toPluginError(thrown, step.origin);
     }
@@ -262,26 +264,35 @@ function collectStages(
     const headersBefore = exchange.replyHeaders.length;
     let made: MaybePromise<Stage | undefined>;
     try {
-      made = step.run(exchange, head);
+      made = step.run.call(step.plugin, exchange, head);
     } catch (thrown) {
       throw toPluginError(thrown, step.origin);
     }
-    const endStage = (stage: Stage | undefined): void => {
-      checkStatus(head, step);
-      checkRead(head, step);
-      checkNoAnswer(exchange, answer, step);
-      checkReplyHeaders(exchange, headersBefore, step);
-      checkNotices(exchange, step);
-      if (stage) addStage(stages, stage, step, exchange, head);
-    };
     if (isThenable(made))
       return awaitPlugin(made, step, { head, exchange }).then((stage) => {
-        endStage(stage);
+        endResponseStep(exchange, head, step, answer, headersBefore);
+        if (stage) addStage(stages, stage, step, exchange, head);
         return collectStages(steps, i + 1, exchange, head, stages);
       });
-    endStage(made);
+    endResponseStep(exchange, head, step, answer, headersBefore);
+    if (made) addStage(stages, made, step, exchange, head);
   }
   return stages;
+}
+
+/** Checks what a plugin's `response` has left behind. */
+function endResponseStep(
+  exchange: Exchange,
+  head: Head,
+  step: Step<Respond>,
+  answerBefore: Exchange["answer"],
+  headersBefore: number,
+): void {
+  checkStatus(head, step);
+  checkRead(head, step);
+  checkNoAnswer(exchange, answerBefore, step);
+  checkReplyHeaders(exchange, headersBefore, step);
+  checkNotices(exchange, step);
 }
 
 function addStage(stages: Stage[], stage: Stage, step: Step<Respond>, exchange: Exchange, head: Head): void {
@@ -312,7 +323,7 @@ function runDone(
   if (brokenBefore) exchange.usageError ??= brokenBefore.message;
   for (const step of steps) {
     try {
-      const result = step.run(exchange);
+      const result = step.run.call(step.plugin, exchange);
       if (isThenable(result))
         pending.push(
           awaitDone(result, step, exchange).then(

@@ -29,12 +29,12 @@ const FRAMES_PER_TIMING = 16;
 
 /** Wraps a phase to report its duration. */
 export function timePhase(observer: PhaseObserver, plugin: string, phase: string, run: RunPhase): RunPhase {
-  return (exchange, attempt, answer) => {
+  return function (this: unknown, exchange, attempt, answer) {
     const began = performance.now();
     const took = () => observer.onDuration(plugin, phase, performance.now() - began);
     let result: MaybePromise<void>;
     try {
-      result = run(exchange, attempt, answer);
+      result = run.call(this, exchange, attempt, answer);
     } catch (thrown) {
       took();
       throw thrown;
