@@ -81,13 +81,18 @@ export default class Models implements Plugin {
       throw new GatewayError("invalid_field", { message: "The request names no model.", param: "model" });
     const model = this.marketplace.require(asked, caller);
     exchange.model = model;
-    const others = model.fallback.flatMap((name) => this.marketplace.find(name, caller) ?? []);
-    const choice = [model, ...others].some(hasChoice);
+    const { fallback } = model;
+    // Without fallbacks, as most models are, nothing is copied.
+    const others = fallback.length > 0 ? fallback.flatMap((name) => this.marketplace.find(name, caller) ?? []) : NONE;
+    const choice = hasChoice(model) || others.some(hasChoice);
     const pin = choice && this.options.continuity === "on" ? conversationPin(exchange) : undefined;
     exchange.conversation = pin;
     const targets = this.preferStateOwner(balanceTargets(model, pin, this.health), exchange);
     const pinAt = ({ id }: Model) => pin && `${pin} ${id}`;
-    exchange.targets = [...targets, ...others.flatMap((other) => balanceTargets(other, pinAt(other), this.health))];
+    exchange.targets =
+      others.length > 0
+        ? [...targets, ...others.flatMap((other) => balanceTargets(other, pinAt(other), this.health))]
+        : targets;
     if (exchange.targets.length === 0)
       throw new GatewayError("no_target", {
         message: `No provider of the model "${model.id}" is switched on.`,
@@ -156,6 +161,8 @@ export default class Models implements Plugin {
     exchange.targets = [target];
   }
 }
+
+const NONE: readonly Model[] = [];
 
 /** Reports whether requests could be served in different ways. */
 const hasChoice = ({ targets }: Model): boolean =>

@@ -64,14 +64,21 @@ export const NO_REASONING = ".";
 export const REASONING_MEMBERS = ["reasoning_content", "reasoning", "reasoning_details"] as const;
 
 /** Members of reasoning that a vendor refuses, whoever made it: "Extra inputs are not permitted", "property … is unsupported". [D] */
-const REFUSED_REASONING: ReadonlyMap<string | undefined, readonly string[]> = new Map([
+const REFUSED_REASONING: ReadonlyMap<string, readonly string[]> = new Map([
   ["api.mistral.ai", [...REASONING_MEMBERS]],
   ["api.groq.com", ["reasoning_content", "reasoning_details"]],
   ["api.cerebras.ai", ["reasoning_content", "reasoning_details"]],
 ]);
 
+const NOTHING_REFUSED: readonly string[] = [];
+/** The same by provider: each request asks for it, and a URL makes its host anew each time. */
+const refusedBy = new WeakMap<URL, readonly string[]>();
+
 /** Returns the members of reasoning that a server is known to refuse, so that even a client's own bytes are changed. */
-export const refusedReasoning = ({ url }: NamedModel): readonly string[] => REFUSED_REASONING.get(url?.hostname) ?? [];
+export const refusedReasoning = ({ url }: NamedModel): readonly string[] =>
+  url
+    ? refusedBy.getOrInsertComputed(url, ({ hostname }) => REFUSED_REASONING.get(hostname) ?? NOTHING_REFUSED)
+    : NOTHING_REFUSED;
 
 /** Reports whether an assistant's messages need `reasoning_content`. */
 export const needsReasoning = (target: NamedModel): boolean =>
