@@ -53,7 +53,7 @@ export class Reply {
     if (exchange.isBrokenOff) throw new GatewayError("client_gone");
     exchange.status = head.status;
     exchange.streaming = head.framing !== undefined;
-    const lines = [...head.headers.lines];
+    const lines = head.headers.lines.slice();
     this.addGatewayLines(lines);
     if (isCacheable(this.request) && !head.headers.has("cache-control")) lines.push(...UNCACHED);
     if (head.framing) lines.push("x-accel-buffering", "no");
@@ -103,7 +103,9 @@ export class Reply {
       // The buffered part of a whole response has not been sent.
       exchange.written = 0;
       exchange.firstByte = undefined;
-      const lines = [...attemptLines(exchange), ...this.noticeLines()];
+      const lines: string[] = [];
+      addAttemptLines(lines, exchange);
+      lines.push(...this.noticeLines());
       const answer = () => sendErrorResponse(this.request, response, exchange.protocol, error, exchange.id, lines);
       if (now) answer();
       else writer.deferEnd(answer);
@@ -136,7 +138,7 @@ export class Reply {
   private addGatewayLines(lines: string[]): void {
     const { id, protocol, notices, replyHeaders, dropped, droppedFromResponse } = this.exchange;
     lines.push("x-request-id", id);
-    lines.push(...attemptLines(this.exchange));
+    addAttemptLines(lines, this.exchange);
     if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
     if (replyHeaders.length > 0 || notices.length > 0 || dropped.length > 0 || droppedFromResponse.length > 0)
       lines.push(...this.noticeLines(droppedFromResponse));
@@ -337,17 +339,16 @@ function joinLimited(paths: readonly string[]): string {
   return text;
 }
 
-/** Returns the target that responded, or was requested last, and the number of tries. */
-function attemptLines({ attempt, providerRequests, model, dryRun }: Exchange): string[] {
-  if (!attempt) return model && !dryRun ? ["gateway-model", model.id, "gateway-attempts", "0"] : [];
+/** Adds the target that responded, or was requested last, and the number of tries. */
+function addAttemptLines(lines: string[], { attempt, providerRequests, model, dryRun }: Exchange): void {
+  if (!attempt) {
+    if (model && !dryRun) lines.push("gateway-model", model.id, "gateway-attempts", "0");
+    return;
+  }
   const { modelId } = attempt.target;
-  const lines = [
-    "gateway-target",
-    headerSafe(Marketplace.nameOf(attempt.target)),
-    "gateway-attempts",
-    String(providerRequests),
-  ];
-  return modelId === undefined ? lines : ["gateway-model", modelId, ...lines];
+  if (modelId !== undefined) lines.push("gateway-model", modelId);
+  lines.push("gateway-target", headerSafe(Marketplace.nameOf(attempt.target)));
+  lines.push("gateway-attempts", String(providerRequests));
 }
 
 /** Replaces everything but printable ASCII, the characters of a header value. */

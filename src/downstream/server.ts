@@ -301,16 +301,17 @@ export class Downstream {
     const uploader = passes?.path.takeTicket(passes.below, query, known.time);
     const keys = takeKeys(headers, query);
     const judged = (name: string) => repeatsCheckedMember(name, destination.protocol);
-    const dropped = passes ? [] : query.removeWhere(judged).map((name) => `?${name}`);
+    const dropped = passes ? [] : query.removeWhere(judged);
     const origin = passes && this.connections.origin(this.connections.get(request.socket), headers);
     const exchange = createExchange(request, query, destination, passes ? { ...known, origin, uploader } : known, keys);
-    exchange.dropped.push(...dropped);
+    for (const name of dropped) exchange.dropped.push(`?${name}`);
     if (!request.complete)
       response.prependOnceListener("finish", () => {
         // A client that was too slow is not waited for again.
         if (exchange.error?.code !== "body_timeout") halfCloseEarly(request, response);
       });
-    response.once("close", () => {
+    // Emitted once: `once` would wrap the listener, for nothing.
+    response.on("close", () => {
       if (!response.writableFinished) exchange.abort();
       else if (!request.complete && !request.destroyed) discardRest(request);
     });
