@@ -9,7 +9,8 @@ const LOG_INTERVAL = 60_000;
 export class PluginTimes implements PhaseObserver {
   private readonly family = new HistogramFamily("gateway_plugin_seconds");
   private readonly blocking = new CounterFamily("gateway_plugin_blocking_calls_total");
-  private readonly durations = new Map<string, HistogramSeries>();
+  /** By plugin, then by phase: a name made of both would be new to each look-up. */
+  private readonly durations = new Map<string, Map<string, HistogramSeries>>();
   /** By plugin and phase: time of the last log entry, and calls since then. */
   private readonly lastLogged = new Map<string, { at: number; calls: number }>();
 
@@ -21,7 +22,8 @@ export class PluginTimes implements PhaseObserver {
   ) {}
 
   onDuration(plugin: string, hook: string, ms: number): void {
-    this.durations.getOrInsertComputed(`${plugin}.${hook}`, () => this.family.labels(plugin, hook)).observe(ms / 1000);
+    const hooks = this.durations.getOrInsertComputed(plugin, () => new Map());
+    hooks.getOrInsertComputed(hook, () => this.family.labels(plugin, hook)).observe(ms / 1000);
   }
 
   onDoneFailed(plugin: string): void {
