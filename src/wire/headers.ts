@@ -23,11 +23,18 @@ export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
  */
 export class HeaderList {
   /** Lower-case names, one for each line. */
-  private readonly keys: string[] = [];
+  private readonly keys: string[];
 
-  /** @param lines name, value, name, value, … as in node's `rawHeaders` */
-  constructor(readonly lines: string[] = []) {
-    for (let i = 0; i < lines.length; i += 2) this.keys.push(headerName(lines[i] as string).key);
+  /**
+   * @param lines name, value, name, value, … as in node's `rawHeaders`
+   * @param keys their lower-case names, if these are known
+   */
+  constructor(
+    readonly lines: string[] = [],
+    keys?: string[],
+  ) {
+    this.keys = keys ?? [];
+    if (!keys) for (let i = 0; i < lines.length; i += 2) this.keys.push(headerName(lines[i] as string).key);
   }
 
   /** The first value of a header, or undefined. */

@@ -1,5 +1,5 @@
 import { Http1Error } from "./errors.ts";
-import { checkTrailers, isBlank, ParsedHead, type ResponseHead } from "./response-head.ts";
+import { checkTrailers, isBlank, isText, ParsedHead, type ResponseHead, type Section } from "./response-head.ts";
 
 /** Receives the parts of a response. */
 export interface ParserListener {
@@ -105,7 +105,7 @@ export class ResponseParser {
 
   /** Reads a section of lines up to a blank one. */
   private readSection(bytes: Buffer, from: number): number {
-    let text: string;
+    let read: Section;
     let next: number;
     if (this.sectionLength === 0) {
       const end = bytes.indexOf(SECTION_END, from);
@@ -115,7 +115,7 @@ export class ResponseParser {
         return bytes.length;
       }
       next = end + 4;
-      text = bytes.toString("latin1", from, end + 2);
+      read = { bytes, start: from, text: bytes.toString("latin1", from, end + 2) };
     } else {
       const lengthBefore = this.sectionLength;
       this.bufferSection(bytes, from);
@@ -126,14 +126,14 @@ export class ResponseParser {
         return bytes.length;
       }
       next = from + end + 4 - lengthBefore;
-      text = section.toString("latin1", 0, end + 2);
+      read = { bytes: section, start: 0, text: section.toString("latin1", 0, end + 2) };
       this.section = undefined;
       this.sectionLength = 0;
     }
-    if (text.length > SECTION_LIMIT) throw this.tooLarge();
-    if (this.state === HEAD) this.handleHead(new ParsedHead(text));
+    if (read.text.length > SECTION_LIMIT) throw this.tooLarge();
+    if (this.state === HEAD) this.handleHead(new ParsedHead(read));
     else {
-      checkTrailers(text);
+      checkTrailers(read);
       this.finish();
     }
     return next;
@@ -276,6 +276,3 @@ function hexOf(byte: number): number {
 function expectByte(byte: number, expected: number): void {
   if (byte !== expected) throw new Http1Error("RESPONSE_CHUNK_INVALID");
 }
-
-/** Reports whether a byte may occur in a field value. */
-const isText = (code: number): boolean => (code >= 32 && code !== 127) || code === 9;

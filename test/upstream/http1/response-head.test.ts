@@ -1,13 +1,33 @@
 import t from "tap";
-import { checkTrailers, ParsedHead } from "../../../src/upstream/http1/response-head.ts";
+import { checkTrailers, ParsedHead, type Section } from "../../../src/upstream/http1/response-head.ts";
 
-const head = (...lines: string[]) => new ParsedHead(["HTTP/1.1 200 OK", ...lines, ""].join("\r\n"));
+/** A section within other bytes, as it arrives. */
+const section = (text: string): Section => ({ bytes: Buffer.from(`:\r\n${text}\r\nx: y`, "latin1"), start: 3, text });
+const parse = (...lines: string[]) => new ParsedHead(section([...lines, ""].join("\r\n")));
+const head = (...lines: string[]) => parse("HTTP/1.1 200 OK", ...lines);
 const headers = (...lines: string[]) => head(...lines).headers;
 
 t.test("names keep their spelling and order, values lose the blanks around them, bytes above ASCII stay", (t) => {
   t.same(headers("B:1", "a: \t x y \t", "B:", "x-latin: \xa0caf\xe9\xff"), [
     ...["B", "1", "a", "x y", "B", "", "x-latin", "\xa0caf\xe9\xff"],
   ]);
+  t.end();
+});
+
+t.test("any number of names are told apart, and known in lower case", (t) => {
+  const names = Array.from({ length: 900 }, (_, i) => `X-${(i * 7919).toString(36)}${"-long".repeat(i % 20)}`);
+  for (let round = 0; round < 3; round++) {
+    const { headers, keys } = head(...names.map((name, i) => `${name}: ${i}`));
+    t.same(
+      headers,
+      names.flatMap((name, i) => [name, String(i)]),
+    );
+    t.same(
+      keys,
+      names.map((name) => name.toLowerCase()),
+    );
+  }
+  t.equal(head("Connection: a", "a: 1", "b: 2").keys, undefined);
   t.end();
 });
 
@@ -28,7 +48,7 @@ t.test("no hop-by-hop field passes, nor one named by Connection or Proxy-Connect
 });
 
 t.test("Proxy-Connection controls the connection as Connection does; close takes precedence", (t) => {
-  const old = (...lines: string[]) => new ParsedHead(["HTTP/1.0 200 OK", ...lines, ""].join("\r\n")).reusable;
+  const old = (...lines: string[]) => parse("HTTP/1.0 200 OK", ...lines).reusable;
   t.same(
     [
       head().reusable,
@@ -68,6 +88,7 @@ t.test("a value may contain no control character except a tab", (t) => {
     const value = `a${String.fromCharCode(byte)}b`;
     const isForbidden = byte !== 9 && (byte < 32 || byte === 127);
     t.equal(code(() => headers(`x: ${value}`)) === "none", !isForbidden, String(byte));
+    t.equal(code(() => parse(`HTTP/1.1 200 ${value}`)) === "none", !isForbidden, `${byte} in the status line`);
   }
   t.end();
 });
@@ -85,7 +106,7 @@ t.test("a head has a thousand fields at most", (t) => {
 t.test("trailers are read as strictly as a head, and may contain no framing or hop-by-hop fields", (t) => {
   for (const fine of ["", "x: y\r\n", "x:\r\nX-Sum: caf\xe9\r\nserver-timing: a;dur=1\r\n"])
     t.equal(
-      code(() => checkTrailers(fine)),
+      code(() => checkTrailers(section(fine))),
       "none",
       JSON.stringify(fine),
     );
@@ -103,7 +124,7 @@ t.test("trailers are read as strictly as a head, and may contain no framing or h
   ];
   for (const each of bad)
     t.equal(
-      code(() => checkTrailers(each)),
+      code(() => checkTrailers(section(each))),
       "RESPONSE_TRAILER_INVALID",
       JSON.stringify(each.slice(0, 60)),
     );
