@@ -1,3 +1,4 @@
+import { internalize } from "../wire/internalize.ts";
 import type { JsonPath } from "../wire/paths.ts";
 import type { Caller } from "./caller.ts";
 import { editDistance } from "./edit-distance.ts";
@@ -181,7 +182,7 @@ export interface Facts {
 export class Marketplace {
   /** Returns the name of a target in logs, metrics, headers and the ledger: `provider:model`. Cached, as it is needed often. */
   static nameOf(target: Target): string {
-    return names.getOrInsertComputed(target, ({ provider, model }) => `${provider.name}:${model}`);
+    return names.getOrInsertComputed(target, ({ provider, model }) => internalize(`${provider.name}:${model}`));
   }
 
   /** Reports whether a target's provider speaks a protocol, so that requests of it are sent there without translation. */

@@ -1,3 +1,4 @@
+import { flatText } from "../wire/flat-text.ts";
 import { matchesName } from "../wire/header-names.ts";
 import { CHALLENGE, type HeaderList } from "../wire/headers.ts";
 
@@ -43,8 +44,10 @@ export class AllowList {
 const MAX_ID_LENGTH = 128;
 
 /** Returns the provider's own id of a request from its response's headers, cut to {@link MAX_ID_LENGTH}. */
-export const requestIdOf = (headers: HeaderList): string | undefined =>
-  (headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]))?.slice(0, MAX_ID_LENGTH);
+export function requestIdOf(headers: HeaderList): string | undefined {
+  const id = headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]);
+  return id === undefined ? undefined : flatText(id.slice(0, MAX_ID_LENGTH));
+}
 
 /** Adds what clients need beside the status: whether a retry is worth it, and the challenge of a 401. What the provider says counts. */
 export function completeHeaders(status: number, headers: HeaderList): void {
