@@ -159,10 +159,8 @@ export class Journal {
   /** Writes the oldest buffered lines. @throws the system's error; they are still buffered then */
   private writeSome(): void {
     const count = Math.ceil((this.pending.length * MAX_WRITE_BYTES) / this.pendingBytes);
-    const bytes = Buffer.from(this.pending.slice(0, count).join(""));
-    this.append(bytes);
+    this.pendingBytes -= this.append(this.pending.slice(0, count).join(""));
     this.pending = this.pending.slice(count);
-    this.pendingBytes -= bytes.length;
   }
 
   /** Writes the buffered lines and closes the file. @returns the lines that are lost, as they could not be written */
@@ -202,22 +200,20 @@ export class Journal {
     if (this.pendingBytes > this.limits.memory) this.dropOldest();
   }
 
-  /** @throws the system's error; the file is then unchanged. */
-  private append(bytes: Buffer): void {
+  /** @returns the number of its bytes @throws the system's error; the file is then unchanged. */
+  private append(text: string): number {
     const fd = this.fd ?? this.switchFile(this.number + 1, Buffer.alloc(0));
+    const bytes = Buffer.byteLength(text);
     try {
-      this.writeTo(fd, bytes);
+      const written = writeSync(fd, text);
+      if (written < bytes) writeAll(fd, Buffer.from(text).subarray(written));
+      if (this.durable) fdatasyncSync(fd);
     } catch (thrown) {
       ftruncateSync(fd, this.size);
       throw thrown;
     }
-    this.size += bytes.length;
-  }
-
-  /** @throws the system's error; some of the bytes may then have been written */
-  private writeTo(fd: number, bytes: Buffer): void {
-    for (let written = 0; written < bytes.length; ) written += writeSync(fd, bytes, written);
-    if (this.durable && bytes.length > 0) fdatasyncSync(fd);
+    this.size += bytes;
+    return bytes;
   }
 
   /**
@@ -263,7 +259,8 @@ export class Journal {
     // Its name is this journal's alone: what is there was left by a failed attempt.
     const fd = openSync(part, constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND, 0o600);
     try {
-      this.writeTo(fd, first);
+      writeAll(fd, first);
+      if (this.durable && first.length > 0) fdatasyncSync(fd);
       renameSync(part, file);
       if (this.durable) syncPath(this.folder);
     } catch (thrown) {
@@ -310,6 +307,11 @@ export class Journal {
     this.failed.lost += dropped.length;
     for (const line of this.withoutEnded(dropped)) this.warn(LOST_LINE, lostFields(line));
   }
+}
+
+/** @throws the system's error; some of the bytes may then have been written */
+function writeAll(fd: number, bytes: Buffer): void {
+  for (let written = 0; written < bytes.length; ) written += writeSync(fd, bytes, written);
 }
 
 /** Describes lines that are in memory only, for operators. */

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import {
+import fs, {
   copyFileSync,
   mkdirSync,
   readdirSync,
@@ -10,6 +10,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
@@ -49,6 +50,27 @@ function open(t: Test, limits?: { full: number; memory: number }) {
     );
   return { store, journal, warnings, lines, told, well };
 }
+
+t.test("lines of which the system takes only a part at once are written completely", (t) => {
+  const { journal, lines } = open(t);
+  const real = fs.writeSync;
+  t.teardown(() => {
+    fs.writeSync = real;
+    syncBuiltinESMExports();
+  });
+  fs.writeSync = ((fd: number, bytes: string | Buffer, from: number = 0) =>
+    real(fd, Buffer.from(bytes), from, Math.min(9, Buffer.byteLength(bytes) - from))) as typeof fs.writeSync;
+  syncBuiltinESMExports();
+  const rows = ["ä", "€", "😀"].map((name, at) => row(String(at), { kind: [`${name}${"x".repeat(at + 7)}`, 200] }));
+  for (const each of rows) journal.end(String(each.values[0]), each);
+  journal.write();
+  t.same(
+    lines().map((line) => lineToRow(line).kind.slice(0, 2)),
+    rows.map(({ kind }) => kind),
+  );
+  t.equal(journal.endPosition % 2 ** 33, statSync(journalFile(journal.folder, journal.owner, 1)).size);
+  t.end();
+});
 
 t.test("an entry is in a file of this process once it is written, and not before", (t) => {
   const { journal, lines } = open(t);
