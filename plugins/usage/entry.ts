@@ -2,7 +2,7 @@ import { type Attempt, type DoneExchange, Marketplace, type Redactor, type SendE
 import { Ledger, type LedgerEntry } from "model-gateway/store";
 import { withDrawingModel } from "./drawing-model.ts";
 import { ledgerAttempt } from "./ledger-attempt.ts";
-import { hasCounts, priceUsage } from "./price.ts";
+import { addUsage, hasCounts } from "./price.ts";
 import { type CutPolicy, type Settlement, tokensOfBytes, ZERO_USAGE } from "./settlement.ts";
 import { requestedTier } from "./tier.ts";
 
@@ -39,8 +39,8 @@ export function initialEntry(
   addCaller(entry, exchange);
   if (!generates) entry.cost = 0;
   if (!known) return entry;
-  const source = estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed";
-  Object.assign(entry, { usage, source }, priceUsage(target, exchange.time, usage, prices));
+  entry.source = estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed";
+  addUsage(entry, usage, target, prices);
   return entry;
 }
 
@@ -90,10 +90,11 @@ export function finalEntry(
   addCaller(entry, exchange);
   if (firstByte !== undefined) entry.firstByte = Math.round(firstByte);
   if (exchange.received !== undefined) entry.bytes = { up: exchange.received, down: exchange.written };
-  if (usage) entry.usage = usage;
   if (usage && late !== undefined) entry.once = `${last?.target.provider.name} ${late.slice(0, MAX_ID)}`;
-  if (free || source === "absorbed") entry.cost = 0;
-  else if (usage) Object.assign(entry, priceUsage(last?.target, exchange.time, usage, marketplace));
+  if (free || source === "absorbed") {
+    entry.cost = 0;
+    if (usage) entry.usage = usage;
+  } else if (usage) addUsage(entry, usage, last?.target, marketplace);
   return entry;
 }
 

@@ -6,23 +6,25 @@ type Prices = Pick<Marketplace, "pricesAt">;
 type AttemptTarget = Attempt["target"];
 
 /**
- * Returns the cost of usage at the terms in force. Where terms or amounts are unknown, or only partly known, it is assumed.
+ * Adds usage and its cost at the terms in force to an entry. Where terms or amounts are unknown, or only partly known, it is assumed.
  * @param target undefined: no provider was called
  */
-export function priceUsage(
-  target: AttemptTarget | undefined,
-  time: number,
-  usage: Usage,
-  prices: Prices,
-): Pick<LedgerEntry, "cost" | "price" | "usage" | "assumedCost"> {
+export function addUsage(entry: LedgerEntry, usage: Usage, target: AttemptTarget | undefined, prices: Prices): void {
+  const { time } = entry;
+  entry.usage = usage;
   const terms = target && priceTerms(target, usage.model, time, prices);
   const priced =
     terms && isPriceable(usage, terms)
       ? totalCost(usage, terms, (model) => priceTerms(target, model, time, prices))
       : undefined;
-  if (!terms || !priced) return { assumedCost: assumedCost(usage, target, time) };
+  if (!terms || !priced) {
+    entry.assumedCost = assumedCost(usage, target, time);
+    return;
+  }
   const { cost, besides } = priced;
-  return besides ? { cost, price: terms.version, usage: { ...usage, besides } } : { cost, price: terms.version };
+  entry.cost = cost;
+  entry.price = terms.version;
+  if (besides) entry.usage = { ...usage, besides };
 }
 
 /**

@@ -254,8 +254,23 @@ function detailJson({ usage, bytes, address, error, dropped, notices, once }: Le
     bytes ?? error ?? dropped ?? notices ?? once ?? serverTools ?? tier ?? images ?? drawn ?? model ?? besides;
   // Most exchanges, which need no JSON then.
   if ((rare ?? restIn ?? restOut ?? providerCost) === undefined) return addressJson(address);
-  const named = { bytes, address, error, dropped, notices, once, in: restIn, out: restOut };
-  return JSON.stringify({ ...named, serverTools, tier, images, drawn, model, besides, providerCost });
+  return JSON.stringify({
+    bytes,
+    address,
+    error,
+    dropped,
+    notices,
+    once,
+    in: restIn,
+    out: restOut,
+    serverTools,
+    tier,
+    images,
+    drawn,
+    model,
+    besides,
+    providerCost,
+  });
 }
 
 /** The JSON of recent addresses. */
