@@ -16,6 +16,8 @@ const MAX_CACHED_LENGTH = 64;
 const START = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))";
 /** Everything that looks like a key, of any vendor. A key that a vendor has shortened itself (`sk-…****abcd`) does not match. */
 const KEY_SHAPES = new RegExp(`${START}(?:${shapes.map(({ shape }) => shape).join("|")})`, "gi");
+/** A text without any of these contains no key: what each shape begins with, or follows. Most texts are ids without one. */
+const MARKERS = new RegExp(shapes.map(({ marker }) => marker).join("|"), "i");
 /** A delimited part of a path. */
 const PART = new RegExp(`[^/:;,=&]{${MIN_SECRET_LENGTH},}`, "g");
 /** A text without any of these contains no escaped character. */
@@ -78,7 +80,7 @@ export class Redactor {
     let clean = text;
     for (const secret of this.texts) if (clean.includes(secret)) clean = clean.replaceAll(secret, MASK);
     if (ESCAPED.test(clean)) clean = this.spelled.replace(clean, MASK);
-    clean = clean.replace(KEY_SHAPES, MASK);
+    if (MARKERS.test(clean)) clean = clean.replace(KEY_SHAPES, MASK);
     if (text.length <= MAX_CACHED_LENGTH) {
       this.last = text;
       this.lastClean = clean;

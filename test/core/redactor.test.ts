@@ -79,6 +79,52 @@ t.test("texts in the form of a key are redacted, whoever owns it", async (t) => 
   t.equal(redactor.text("see /overview?project=123456789012 then"), "see /overview?project=*** then");
 });
 
+t.test("nothing that has the form of a key is overlooked, in any case and context", async (t) => {
+  const b62 = "aB3dE5gH7jK9mN1pQ3sT5vW7xY9z";
+  const begins = [
+    ...["sk-", "AIza", "AQ.", "ya29.", "gsk_", "xai-", "AKIA", "ASIA", "ABSK", "hf_", "pplx-", "csk_", "nvapi-", "fw_"],
+    ...[
+      "tgp_v1_",
+      "r8_",
+      "gho_",
+      "ghp_",
+      "ghs_",
+      "ghu-",
+      "gw_0123456789_",
+      "eyJhbGciOi.",
+      "Bearer ",
+      "basic+",
+      "bearer%20",
+    ],
+    ...[
+      "org-",
+      "proj_",
+      "project-",
+      "user_",
+      "project_number:",
+      "projects/",
+      "project #",
+      "://me:",
+      "?key=",
+      "&access_token=",
+    ],
+  ];
+  const ends = [b62, "0123456789abcdef", `${b62}${b62}.${b62}@x`, "short"];
+  let found = 0;
+  for (const begin of begins)
+    for (const end of ends)
+      for (const text of [
+        begin + end,
+        begin.toUpperCase() + end.toUpperCase(),
+        `at "x-${begin.toLowerCase()}${end}\\n`,
+      ]) {
+        const clean = text.replace(Redactor.shapes, "***");
+        if (clean !== text) found++;
+        t.equal(new Redactor([]).text(text), clean, text);
+      }
+  t.ok(found > 200, String(found));
+});
+
 t.test("all other bytes are unchanged, in the same buffer", async (t) => {
   const plain = [
     '{"error":{"message":"Incorrect API key provided: sk-proj-****abcd. You can find your API key at https://x.test/account/api-keys.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}',
