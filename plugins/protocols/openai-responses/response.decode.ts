@@ -225,8 +225,10 @@ function finish(response: JsonObject, items: ItemDecoder, out: Event[]): void {
   if (usage) out.push({ type: "usage", usage });
 }
 
-const INCOMPLETE_REASONS: ReadonlyMap<string | undefined, FinishReason> = new Map([
+const INCOMPLETE_REASONS: ReadonlyMap<string | undefined, FinishReason> = new Map<string | undefined, FinishReason>([
   ["max_output_tokens", "length"],
+  // Compatible servers leave the reason out; other protocols would otherwise say that the answer is finished.
+  [undefined, "length"],
   ["content_filter", "content_filter"],
 ]);
 

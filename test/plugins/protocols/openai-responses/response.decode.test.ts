@@ -179,6 +179,7 @@ t.test("the finish reason is read from status, details and items together", asyn
         return [{ type: "response.incomplete", response: whole }, expected, reason];
       },
     ),
+    [{ type: "response.incomplete", response: { ...response, status: "incomplete" } }, "length", "incomplete"],
   ];
   for (const [last, reason, raw] of cases)
     t.match(decoded([created, last]).at(-2), { type: "finish", reason, raw }, `${reason} ${raw}`);
