@@ -1,6 +1,5 @@
 import { lookup } from "node:dns/promises";
-import { accessSync, constants, existsSync, statfsSync } from "node:fs";
-import { dirname } from "node:path";
+import { statfsSync } from "node:fs";
 import { OidcSignIn } from "../admin/oidc.ts";
 import { formatSignInError } from "../admin/sign-in-errors.ts";
 import type { Config, ConfiguredProvider } from "../config/types.ts";
@@ -10,7 +9,7 @@ import { isBuffered, measureArrivals } from "../setup/arrivals.ts";
 import { listModels, type VendorListing } from "../setup/listing.ts";
 import { folderProblem, journalFolder } from "../store/journal/files.ts";
 import { missingSecretWarning, readSecret } from "../store/secret.ts";
-import { sqliteFileProblem } from "../store/sqlite/file-problem.ts";
+import { nearestFolder, sqliteAccessProblem, sqliteFileProblem } from "../store/sqlite/file-problem.ts";
 import { formatError, UsageError } from "../text/format-error.ts";
 import { countNoun, groupDigits, printTable } from "../text/table.ts";
 import { basePath } from "../upstream/address.ts";
@@ -145,20 +144,11 @@ async function storeFindings(config: Config): Promise<DoctorFinding[]> {
 function ledgerFileFindings({ store: { ledger, postgres } }: Config): DoctorFinding[] {
   if (postgres || ledger === ":memory:") return [];
   const finding = { what: "store", name: "ledger" };
-  const message = sqliteFileProblem(ledger);
+  const message = sqliteFileProblem(ledger) ?? sqliteAccessProblem(ledger);
   if (message !== undefined) return [{ ...finding, state: "bad", message }];
-  let folder = dirname(ledger);
-  while (!existsSync(folder)) folder = dirname(folder);
-  try {
-    accessSync(existsSync(ledger) ? ledger : folder, constants.R_OK | constants.W_OK);
-    const { bavail, bsize } = statfsSync(folder);
-    const free = Math.floor((bavail * bsize) / MEBIBYTE);
-    const message = `${ledger}: ${groupDigits(free)} MiB free`;
-    return [{ ...finding, state: free < MIN_FREE ? "bad" : "ok", message }];
-  } catch (thrown) {
-    const { code } = thrown as NodeJS.ErrnoException;
-    return [{ ...finding, state: "bad", message: `${ledger} cannot be written by this user (${code})` }];
-  }
+  const { bavail, bsize } = statfsSync(nearestFolder(ledger));
+  const free = Math.floor((bavail * bsize) / MEBIBYTE);
+  return [{ ...finding, state: free < MIN_FREE ? "bad" : "ok", message: `${ledger}: ${groupDigits(free)} MiB free` }];
 }
 
 /** Checks the folder of this machine's journals; nothing is said of one that this user can use. */

@@ -13,7 +13,7 @@ import { COUNTED_TWICE } from "../store/other-gateways.ts";
 import { checkDatabase, PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
 import type { PostgresSettings } from "../store/postgres/place.ts";
 import { RedisServer, unusableRedis } from "../store/redis/server.ts";
-import { sqliteFileProblem } from "../store/sqlite/file-problem.ts";
+import { sqliteAccessProblem, sqliteFileProblem } from "../store/sqlite/file-problem.ts";
 
 /** Milliseconds between two checks: a killed gateway looks alive for a shorter time. */
 const RECHECK_DELAY = 3000;
@@ -42,9 +42,9 @@ export async function leftBehindWarnings(config: Pick<Config, "file" | "text" | 
 }
 
 /**
- * Returns warnings if PostgreSQL, Redis or the folder of PostgreSQL's journals cannot be used from here; nothing is written. Not
- * errors of the file, which may be checked on another machine; a missing package is one, and a path that cannot be a SQLite file's,
- * because no start can succeed with them.
+ * Returns warnings if PostgreSQL, Redis, the SQLite file or the folder of PostgreSQL's journals cannot be used from here; nothing is
+ * written. Not errors of the file, which may be checked on another machine; a missing package is one, and a path that cannot be a
+ * SQLite file's, because no start can succeed with them.
  */
 export async function storeWarnings(config: Pick<Config, "file" | "text" | "store">): Promise<Problem[]> {
   const { ledger, postgres } = config.store;
@@ -55,7 +55,14 @@ export async function storeWarnings(config: Pick<Config, "file" | "text" | "stor
     const problemAt = isMissing ? errorAt : warningAt;
     return problem === undefined ? [] : [problemAt(config, { path: ["store", setting], message: problem })];
   });
-  return postgres ? [...servers, ...journalWarnings(config, postgres.journal)] : servers;
+  return [...servers, ...(postgres ? journalWarnings(config, postgres.journal) : fileWarnings(config, ledger))];
+}
+
+/** A start of this user's would end there; the gateway's user may be another one. */
+function fileWarnings(config: Pick<Config, "file" | "text">, ledger: string): Problem[] {
+  const problem = ledger === ":memory:" ? undefined : sqliteAccessProblem(ledger);
+  const message = `${problem}, and a gateway that it starts ends at once: let it write there, or name another file with store.ledger`;
+  return problem === undefined ? [] : [warningAt(config, { path: ["store", "ledger"], message })];
 }
 
 /** Without its folder a gateway serves, and keeps the rows in memory while PostgreSQL cannot be reached. */

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { join, resolve } from "node:path";
 import t from "tap";
@@ -73,6 +74,16 @@ t.test("a path that cannot be a SQLite file's is an error, as no start could suc
   t.match(await found("notes.txt"), [{ severity: "error", line: 2, column: 18, message: /is no SQLite database/ }]);
   t.match(await found("."), [{ severity: "error", message: /is a folder: name a file in it/ }]);
   t.same(await found("data/gateway.db"), []);
+});
+
+const UNWRITABLE = "/proc/sys"; // by root, too
+t.test("a SQLite file that this user cannot write is a warning", { skip: !existsSync(UNWRITABLE) }, async (t) => {
+  const ledger = `${UNWRITABLE}/data/gateway.db`;
+  const text = `listen: 127.0.0.1:0\nstore: { ledger: "sqlite:${ledger}" }\n`;
+  const store = { ledger, limits: "memory", durability: "process", keep: 0 } as const;
+  t.match(await storeWarnings({ file: resolve("gateway.yaml"), text, store }), [
+    { severity: "warning", line: 2, column: 18, message: /gateway\.db cannot be written by this user \(E\w+\), and/ },
+  ]);
 });
 
 t.test("a Redis that cannot be used is a warning at its position", async (t) => {
