@@ -23,24 +23,27 @@ export function parseMoment(text: string, direction: 1 | -1, now: number, accept
 
 /** The accepted forms of a past moment. */
 export const PAST_MOMENT_FORMS =
-  "today, yesterday or a date like 2026-11-01 (days of gateway.yaml's timezone), 90s, 30m, 24h, 90d, 2w, or a moment like 2026-11-01T12:00Z";
+  "today, yesterday or a date like 2026-11-01 or 2026-11-01T12:00 (in gateway.yaml's timezone), 90s, 30m, 24h, 90d, 2w, or 2026-11-01T12:00Z";
 
 /**
- * Returns the start of a date in a time zone, in Unix milliseconds; undefined: not a date.
+ * Returns the start of a date, or a date with a time, in a time zone, in Unix milliseconds; undefined: neither.
  * @param zone called only where it matters
  */
 function parseDateIn(text: string, zone: () => string): number | undefined {
-  if (!/^\d{4}-\d\d-\d\d$/.test(text)) return undefined;
+  const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(?::\d\d)?)?$/.exec(text);
+  if (!form) return undefined;
   try {
-    return Temporal.PlainDate.from(text).toZonedDateTime(zone()).startOfDay().epochMilliseconds;
+    return form[1] === undefined
+      ? Temporal.PlainDate.from(text).toZonedDateTime(zone()).startOfDay().epochMilliseconds
+      : Temporal.PlainDateTime.from(text).toZonedDateTime(zone()).epochMilliseconds;
   } catch {
     return undefined;
   }
 }
 
 /**
- * Parses a past moment to Unix milliseconds: also the start of today, yesterday or a date, Unix milliseconds, or any form of
- * `parseMoment`.
+ * Parses a past moment to Unix milliseconds: also the start of today, yesterday or a date, a time without `Z` in the same zone as
+ * these, Unix milliseconds, or any form of `parseMoment`.
  * @param zone time zone of the days, called only where it matters
  * @throws Error that says what is accepted.
  */

@@ -45,7 +45,14 @@ t.test("a past moment may be a day in words, or milliseconds", async (t) => {
   t.equal(parsePastMoment("yesterday", NOW, zone), Date.UTC(2026, 10, 19, 15));
   t.equal(parsePastMoment("2026-11-01", NOW, zone), Date.UTC(2026, 9, 31, 15));
   t.equal(parsePastMoment("2026-11-01T00:00Z", NOW, zone), Date.UTC(2026, 10, 1));
-  t.throws(() => parsePastMoment("2026-02-30", NOW, zone), /is not a time/);
+  t.equal(
+    parsePastMoment("2026-11-01T00:00", NOW, zone),
+    Date.UTC(2026, 9, 31, 15),
+    "the moment at which that date begins",
+  );
+  t.equal(parsePastMoment("2026-11-01T09:30:05", NOW, zone), Date.UTC(2026, 10, 1, 0, 30, 5));
+  for (const text of ["2026-02-30", "2026-02-30T12:00", "2026-11-01T24:00", "2026-11-01T12:60"])
+    t.throws(() => parsePastMoment(text, NOW, zone), /is not a time/, text);
   t.equal(parsePastMoment("1790000000000", NOW, zone), 1_790_000_000_000);
   t.equal(parsePastMoment("24h", NOW, t.fail as never), NOW - 86_400_000, "the zone is not needed");
   t.throws(() => parsePastMoment("tomorrow", NOW, zone), /is not a time\. Write today, yesterday/);
