@@ -170,9 +170,10 @@ t.test("imports are never circular, types included", async (t) => {
   t.same(circles(importsOf([...SOURCES, ...PLUGINS])), []);
 });
 
+/** The folder of the engine in which a file is; undefined for those beside the folders, which put them together. */
+const roomOf = (file: string): string | undefined => /^src\/(\w+)\//.exec(file)?.[1];
+
 t.test("imports between the engine's folders are never circular", async (t) => {
-  // Files beside the rooms put them together.
-  const roomOf = (file: string): string | undefined => /^src\/(\w+)\//.exec(file)?.[1];
   const rooms = new Map<string, string[]>();
   for (const [file, imported] of importsOf(SOURCES)) {
     const room = roomOf(file);
@@ -181,6 +182,18 @@ t.test("imports between the engine's folders are never circular", async (t) => {
   }
   t.ok(rooms.size > 10);
   t.same(circles(rooms), []);
+});
+
+t.test("no folder of the engine imports one that docs/architecture.md draws above it", async (t) => {
+  const [drawn = ""] = text("docs/architecture.md").split("exports - -");
+  const order = [...drawn.matchAll(/\bsrc\/(\w+)\/(?=[ ,])/g)].map(([, name]) => name);
+  const among = new Set(SOURCES.flatMap((file) => roomOf(file) ?? []));
+  t.same([...among].filter((room) => !order.includes(room)).sort(), ["testing"], "which only an export leads to");
+  const upwards = forbidden(SOURCES, (file, specifier) => {
+    const [from, to] = [roomOf(file), roomOf(target(file, specifier))];
+    return from !== undefined && to !== undefined && among.has(to) && order.indexOf(to) < order.indexOf(from);
+  });
+  t.same(upwards, []);
 });
 
 t.test("a type's name is defined once", async (t) => {
