@@ -54,6 +54,12 @@ export const foreignList = (value: unknown): readonly unknown[] => (Array.isArra
 export const nonEmptyText = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
+/** Returns a number, which the file may have as a text. */
+export function numberOf(value: unknown): number | undefined {
+  const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  return typeof number === "number" && Number.isFinite(number) ? number : undefined;
+}
+
 /** What is the counterpart of a member here, perhaps with its value in it. */
 export type Hint = string | ((value: unknown) => string);
 
@@ -78,7 +84,7 @@ export class Draft {
   constructor(
     private readonly vendors: readonly KnownVendor[],
     private readonly variable: (text: string) => string | undefined,
-    private readonly hints: Readonly<Record<string, Hint>> = {},
+    private readonly hints: Readonly<Record<string, Hint>>,
   ) {}
 
   /** Reports that a member has no counterpart. */
@@ -300,4 +306,29 @@ export function withVersion(url: string, version = "/v1"): string {
   if (!URL.canParse(url)) return url;
   const clean = url.replace(/\/+$/, "").replace(/\/(?:chat\/completions|messages|responses)$/, "");
   return new URL(clean).pathname === "/" ? `${clean}${version}` : clean;
+}
+
+/** The numbers that make sense for a member; by default, those that are not negative. */
+interface NumberRange {
+  readonly positive?: boolean;
+  readonly whole?: boolean;
+}
+
+/** Returns a member that is a number; reports other values, like references to variables, and numbers out of its range. */
+export function numberAt(
+  fields: ForeignFields,
+  name: string,
+  path: string,
+  draft: Draft,
+  { positive = false, whole = false }: NumberRange = {},
+): number | undefined {
+  const value = fields[name];
+  if (value === undefined || value === null) return undefined;
+  const number = numberOf(value);
+  const fits =
+    number !== undefined && (positive ? number > 0 : number >= 0) && (!whole || Number.isSafeInteger(number));
+  if (fits) return number;
+  const range = `a ${whole ? "whole " : ""}number ${positive ? "above" : "of at least"} 0`;
+  draft.reportLost(`${path}${name}`, number === undefined ? "it is not written as a number" : `it is not ${range}`);
+  return undefined;
 }
