@@ -1,4 +1,5 @@
 import type { AddressInfo, Socket } from "node:net";
+import { nextTick } from "node:process";
 import { getHeapStatistics } from "node:v8";
 import { randomRetryAfter } from "../core/admission.ts";
 import type { Log } from "../core/log.ts";
@@ -199,7 +200,7 @@ export class Overload {
 
   private scheduleTurn(): void {
     this.turnScheduled = true;
-    setImmediate(runTurnOf, this);
+    setImmediate(this.startTurn);
   }
 
   /** Runs when everything that arrived in this turn of the event loop has been read; serves what is waiting. */
@@ -208,7 +209,7 @@ export class Overload {
     const now = this.clock.now();
     this.acceptedBefore = this.accepted;
     this.accepted = false;
-    for (const { refuse } of this.excess.splice(0)) this.refuseOne(refuse);
+    if (this.excess.length > 0) for (const { refuse } of this.excess.splice(0)) this.refuseOne(refuse);
     if (this.heapFull) {
       this.queueRest();
       this.refuseOlderThan(Number.POSITIVE_INFINITY);
@@ -250,13 +251,16 @@ export class Overload {
   }
 
   private nextQueued(): WaitingRequest | undefined {
+    if (this.queue.size === 0) return undefined;
     const next = this.queue.takeNext();
     if (next && this.overloaded) this.callerShares.add(next.caller);
     if (next) this.pace.countServed();
     return next;
   }
 
-  private readonly afterwards = (): void => process.nextTick(this.serveOrWait);
+  private readonly startTurn = (): void => this.runTurn();
+
+  private readonly afterwards = (): void => nextTick(this.serveOrWait);
 
   private readonly serveOrWait = (): void => {
     const now = this.clock.now();
@@ -352,8 +356,6 @@ export class Overload {
     this.loggedAt = now;
   }
 }
-
-const runTurnOf = (overload: Overload): void => overload.runTurn();
 
 /** Returns the share of the V8 heap limit in use, from 0 to 1. */
 function heapUsage(): number {

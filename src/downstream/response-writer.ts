@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { nextTick } from "node:process";
 import { resetConnection } from "../upstream/pass.ts";
 
 /** Milliseconds for which a client may usually read nothing before it is disconnected. */
@@ -92,7 +93,7 @@ export class ResponseWriter {
   private flushSoon(): void {
     if (this.scheduled) return;
     this.scheduled = true;
-    if (pendingWriters.length === 0) process.nextTick(flushAll);
+    if (pendingWriters.length === 0) nextTick(flushAll);
     pendingWriters.push(this);
   }
 
@@ -233,7 +234,7 @@ export class ResponseWriter {
   /** Sends what was written, then closes the connection without ending the response: the client sees that it is incomplete. */
   abort(): void {
     // Node buffers the writes of one tick, and would lose them.
-    this.flushThen((socket) => process.nextTick(() => this.cut(socket)));
+    this.flushThen((socket) => nextTick(() => this.cut(socket)));
   }
 
   /** Does the same after an event with an error, which the client has time to read first. */
@@ -325,7 +326,7 @@ function scheduleEnd(one: DeferredEnd): void {
 }
 
 // Runs after all promises that are settled by now, including those of exchanges that wait for recording.
-const writeEndsSoon = (): void => process.nextTick(writeEnds);
+const writeEndsSoon = (): void => nextTick(writeEnds);
 
 function writeEnds(): void {
   const ends = endQueue;
