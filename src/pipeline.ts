@@ -1,4 +1,5 @@
 import type { Admission } from "./core/admission.ts";
+import type { Body } from "./core/body.ts";
 import type { Chain } from "./core/chain.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
@@ -25,6 +26,14 @@ export type PipelineParts = Omit<ExchangeParts, "upstreams" | "proxy"> & { upstr
 /** The client side of a request. */
 export type ClientReply = ClientSide & Pick<Reply, "stream" | "refuse" | "afterDelivery">;
 
+/** Waits for the rest of the client's body, and notes how long. */
+async function waitForBody(exchange: Exchange, body: Promise<Body>): Promise<Body> {
+  const began = exchange.elapsed;
+  const whole = await body;
+  exchange.bodyWait = exchange.elapsed - began;
+  return whole;
+}
+
 /** Runs a request from its checked head to its ledger entry. Never throws. */
 export async function runExchange(
   exchange: Exchange,
@@ -40,10 +49,8 @@ export async function runExchange(
     if (!exchange.answer) {
       const entered = parts.admission.acquire(exchange);
       if (entered) await entered;
-      const bodyStart = exchange.elapsed;
-      const body = await receive();
-      exchange.bodyWait = exchange.elapsed - bodyStart;
-      exchange.receive(body);
+      const body = receive();
+      exchange.receive(body instanceof Promise ? await waitForBody(exchange, body) : body);
       await chain.request(exchange);
     }
     if (!exchange.answer) {

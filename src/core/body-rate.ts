@@ -127,7 +127,7 @@ export class BodyRateMonitor implements DeadlineListener {
     if (this.stopped) return;
     const { idle } = this.limits;
     const limit = Math.min(idle > 0 ? idle : Infinity, Math.max(this.timeLeft(now), 1));
-    this.deadline.set(limit === Infinity ? 0 : limit);
+    this.deadline.set(limit === Infinity ? 0 : limit, now);
   }
 
   /** Returns the milliseconds until the bytes received fall below the minimum rate. */

@@ -27,10 +27,13 @@ export class Deadline {
     return deadline;
   }
 
-  /** Expires after so many milliseconds, not earlier; 0: never. */
-  set(ms: number): void {
+  /**
+   * Expires after so many milliseconds, not earlier; 0: never.
+   * @param now `performance.now()`, if it is known
+   */
+  set(ms: number, now?: number): void {
     if (!this.listener) return;
-    this.at = ms > 0 ? performance.now() + ms : Number.POSITIVE_INFINITY;
+    this.at = ms > 0 ? (now ?? performance.now()) + ms : Number.POSITIVE_INFINITY;
     if (this.at < this.timerAt) this.arm(ms);
   }
 

@@ -3,6 +3,7 @@ import { Body, invalidJsonError } from "../core/body.ts";
 import { type BodyRateLimits, type BodyRateListener, BodyRateMonitor } from "../core/body-rate.ts";
 import { type BufferAccount, noRoomError, type PreemptListener, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import { isDecompressionBomb, MAX_RATIO } from "../wire/decompression-bomb.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
@@ -62,21 +63,20 @@ interface BodyReaderOptions {
  * @throws GatewayError `body_too_large`, `body_timeout`, `client_gone`, `unsupported_encoding`, `unsupported_media_type`,
  *   `invalid_json`, `bad_request`, `rate_limit_exceeded`, `overloaded`
  */
-export function readBody(request: IncomingMessage, limits: BodyLimits, options: BodyReaderOptions): Promise<Body> {
-  return new Promise((resolve, reject) => {
-    const { headers } = options;
-    checkMediaType(headers.get("content-type"));
-    const coding = readCoding(headers.get("content-encoding"));
-    const announced = headers.get("content-length");
-    if (announced !== undefined && Number(announced) > limits.maxBytes) {
-      request.resume();
-      throw bodyTooLarge(limits.maxBytes);
-    }
-    if (announced === undefined ? headers.has("transfer-encoding") : Number(announced) !== 0) {
-      options.beforeRead?.();
-      new BodyReader(request, limits, options, coding, resolve, reject);
-    } else throw emptyBody();
-  });
+export function readBody(request: IncomingMessage, limits: BodyLimits, options: BodyReaderOptions): MaybePromise<Body> {
+  const { headers } = options;
+  checkMediaType(headers.get("content-type"));
+  const coding = readCoding(headers.get("content-encoding"));
+  const length = headers.get("content-length");
+  const announced = length === undefined ? undefined : Number(length);
+  if (announced !== undefined && announced > limits.maxBytes) {
+    request.resume();
+    throw bodyTooLarge(limits.maxBytes);
+  }
+  const isEmpty = announced === undefined ? !headers.has("transfer-encoding") : announced === 0;
+  if (isEmpty) throw emptyBody();
+  options.beforeRead?.();
+  return new BodyReader(request, limits, options, coding).result();
 }
 
 class BodyReader implements BodyConsumer, BodyRateListener {
@@ -90,7 +90,11 @@ class BodyReader implements BodyConsumer, BodyRateListener {
   private readonly decoder: BodyDecoder | undefined;
   private readonly pace: BodyRateMonitor;
   private account: BufferAccount | undefined;
+  /** What has become of it, if that is known before anybody waits for it. */
+  private outcome: Body | GatewayError | undefined;
+  private waiting: Pick<PromiseWithResolvers<Body>, "resolve" | "reject"> | undefined;
   private over = false;
+  private watchesRequest = false;
   private unsubscribe: (() => void) | undefined;
 
   constructor(
@@ -98,8 +102,6 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     private readonly limits: BodyLimits,
     private readonly options: BodyReaderOptions,
     private readonly coding: Coding | undefined,
-    private readonly resolve: (body: Body) => void,
-    private readonly reject: (error: GatewayError) => void,
   ) {
     const { depth: maxDepth = 128, names: maxKeys = 50_000 } = limits;
     this.scanner = new Scanner({ ...SCAN_LIMITS, maxDepth, maxKeys });
@@ -112,9 +114,23 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     if (request.destroyed) this.fail(new GatewayError("client_gone"));
     // Nearly all bodies are complete by now.
     if (this.over) return;
+    this.watchesRequest = true;
     request.on("error", this.onClose);
     request.on("close", this.onClose);
     this.unsubscribe = options.onAbort?.(() => this.fail(new GatewayError("client_gone")));
+  }
+
+  /**
+   * Returns the body: at once if all of it has come, as nearly all have.
+   * @throws GatewayError
+   */
+  result(): MaybePromise<Body> {
+    const { outcome } = this;
+    if (outcome instanceof Body) return outcome;
+    if (outcome) throw outcome;
+    const { promise, resolve, reject } = Promise.withResolvers<Body>();
+    this.waiting = { resolve, reject };
+    return promise;
   }
 
   onTooSlow(error: GatewayError): void {
@@ -204,7 +220,9 @@ class BodyReader implements BodyConsumer, BodyRateListener {
       this.stop();
       this.account?.protect();
       this.account?.set(this.length);
-      this.resolve(new Body(this.pieces, scan));
+      const body = new Body(this.pieces, scan);
+      if (this.waiting) this.waiting.resolve(body);
+      else this.outcome = body;
     } catch (error) {
       this.fail(bodyError(error));
     }
@@ -234,7 +252,8 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     this.pieces.length = 0;
     this.request.on("error", ignore);
     this.request.resume();
-    this.reject(error);
+    if (this.waiting) this.waiting.reject(error);
+    else this.outcome = error;
   }
 
   private stop(): void {
@@ -243,6 +262,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     this.pace.stop();
     this.decoder?.destroy();
     if (this.request instanceof ServerRequest) this.request.detachConsumer();
+    if (!this.watchesRequest) return;
     this.request.off("error", this.onClose);
     this.request.off("close", this.onClose);
   }

@@ -1,6 +1,7 @@
 import { Body } from "../core/body.ts";
 import type { BufferAccount, BufferLimits, PreemptListener } from "../core/buffer-memory.ts";
 import type { Exchange } from "../core/exchange.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { Generation } from "../generation.ts";
 import { type BodyLimits, type OpenBufferAccount, readBody } from "./body.ts";
 import { readForm } from "./form.ts";
@@ -18,7 +19,7 @@ const roomFor = (
 });
 
 /** Reads the body of an exchange, once its caller is known. */
-export type ReceiveBody = () => Body | Promise<Body>;
+export type ReceiveBody = () => MaybePromise<Body>;
 
 /**
  * Opens the account of an exchange in the memory for bodies that are being received.

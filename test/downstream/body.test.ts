@@ -28,10 +28,11 @@ async function listening(limits: BodyLimits) {
   };
   const server = createServer(async (request: IncomingMessage, response) => {
     asked++;
-    const outcome: Outcome = await readBody(request, limits, {
+    const options = {
       headers: new HeaderList(request.rawHeaders),
       openAccount: () => new BufferMemory().account("", { perCaller: 1e9, total: 1e9 }),
-    }).catch((error) => error);
+    };
+    const outcome: Outcome = await Promise.try(() => readBody(request, limits, options)).catch((error) => error);
     tell(outcome);
     response.writeHead(outcome instanceof GatewayError ? outcome.status : 200, { connection: "close" }).end();
   });

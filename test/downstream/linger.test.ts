@@ -145,7 +145,7 @@ async function turns(t: Test, clients: number, [framing, body]: readonly [string
     refused.push(request);
     const account = new BufferMemory().account("", { perCaller: 1e9, total: 1e9 });
     const options = { headers: request.headerList, openAccount: () => account };
-    if (maxBytes > 0) await t.rejects(readBody(request, { maxBytes, idle: 5000 }, options));
+    if (maxBytes > 0) await t.rejects(Promise.try(() => readBody(request, { maxBytes, idle: 5000 }, options)));
     linger(request, response, Buffer.from("no"));
   });
   const port = await listen(t, server);
