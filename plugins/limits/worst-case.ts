@@ -18,8 +18,8 @@ export interface WorstCase {
   readonly minimum: Spending;
   /** Estimated input tokens, plus the output limit of the request itself; 0 for a limit it does not set. */
   readonly plausibleTokens: number;
-  /** The part that may cost more than is known, in words; absent: none. */
-  readonly unpriced?: string;
+  /** The part that may cost more than is known, in words; undefined: none. */
+  readonly unpriced?: string | undefined;
 }
 
 type InputEstimate = NonNullable<Awaited<ReturnType<Translations["tokensIn"]>>>;
@@ -98,23 +98,27 @@ function worstCaseOf(
   const { protocol, targets, time } = exchange;
   const imageTokens = imageToolTokens(exchange);
   const request: RequestedWork = {
-    ...{ protocol, time, inputTokens: { most, likely, media } },
+    protocol,
+    time,
+    inputTokens: { most, likely, media },
     answers: requestedAnswers(exchange),
     searches: requestedSearches(exchange),
-    ...{ imageTokens, imageModels: imageTokens > 0 ? drawingModels(exchange) : [] },
+    imageTokens,
+    imageModels: imageTokens > 0 ? drawingModels(exchange) : [],
   };
-  const cases = targets.map((target) => worstCaseAt(target, request, pricesOf));
-  const unpriced = cases.findLast((each) => each.unpriced !== undefined)?.unpriced;
-  return {
-    maximum: {
-      tokens: Math.max(most, ...cases.map(({ tokens }) => tokens)),
-      cost: Math.max(0, ...cases.map(({ maxCost }) => maxCost)),
-    },
-    minimum: { tokens: likely, cost: Math.max(0, ...cases.map(({ minCost }) => minCost)) },
-    plausibleTokens:
-      plausibleInput(likely, exchange.body) + Math.max(0, ...cases.map(({ requestedOutput }) => requestedOutput)),
-    ...(unpriced === undefined ? {} : { unpriced }),
-  };
+  const maximum = { tokens: most, cost: 0 };
+  const minimum = { tokens: likely, cost: 0 };
+  let longest = 0;
+  let unpriced: string | undefined;
+  for (const target of targets) {
+    const at = worstCaseAt(target, request, pricesOf);
+    maximum.tokens = Math.max(maximum.tokens, at.tokens);
+    maximum.cost = Math.max(maximum.cost, at.maxCost);
+    minimum.cost = Math.max(minimum.cost, at.minCost);
+    longest = Math.max(longest, at.requestedOutput);
+    unpriced = at.unpriced ?? unpriced;
+  }
+  return { maximum, minimum, plausibleTokens: plausibleInput(likely, exchange.body) + longest, unpriced };
 }
 
 /** Tokens of a request, and those of media among the most. */
@@ -384,22 +388,23 @@ function formAnswerCount(
   return here ? most : Math.max(most, MAX_IMAGES);
 }
 
-/** Returns a function that reads values by their path. Each member is parsed once: several paths lead into one. */
+/** Returns a function that reads values by their path. Each object is parsed once: several paths lead into one. */
 function valueReader(body: Body): (path: MemberPath) => unknown {
-  const members = new Map<string, unknown>();
+  let parsed: Map<string, unknown> | undefined;
   return (path) => {
     const name = path[0] as string;
-    if (!members.has(name)) members.set(name, memberValue(body, name));
-    return valueBelow(members.get(name), path, 1);
+    const member = body.member(name);
+    // A long text is not a limit.
+    if (!member || (member.kind === "string" && member.end - member.start > MAX_NUMBER_BYTES)) return undefined;
+    if (member.kind === "number") return path.length > 1 ? undefined : body.value(name);
+    parsed ??= new Map();
+    // Of a duplicate member a server may read either: refused.
+    return valueBelow(
+      parsed.getOrInsertComputed(name, () => body.uniqueValue(name)),
+      path,
+      1,
+    );
   };
-}
-
-function memberValue(body: Body, name: string): unknown {
-  const member = body.member(name);
-  // A long text is not a limit.
-  if (!member || (member.kind === "string" && member.end - member.start > MAX_NUMBER_BYTES)) return undefined;
-  // Of a duplicate member a server may read either: refused.
-  return body.uniqueValue(name);
 }
 
 function valueBelow(value: unknown, path: MemberPath, from = 0): unknown {
