@@ -127,6 +127,7 @@ export class Attempt {
   mapOtherModels(caller: Caller | undefined, map: (model: OtherModel) => string): void {
     const { body, protocol } = this;
     const found = findOtherModels(body, protocol, caller?.models !== undefined);
+    if (found.length === 0) return;
     const unnamed = caller?.models && found.find((each) => each.unnamed);
     if (unnamed) throw unnamedModelsNotAllowed(caller, unnamed.path.join("."));
     this.edit(otherModelEdits(body, found, map));
