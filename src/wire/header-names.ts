@@ -6,6 +6,8 @@ export interface HeaderName {
   /** The original spelling, and the name in lower case. */
   readonly spelling: string;
   readonly key: string;
+  /** The spelling in latin1. */
+  readonly bytes: Uint8Array;
   /** Whether it is a token (RFC 9110 §5.6.2): nothing else may be written to a socket. */
   readonly isToken: boolean;
   /** Whether it is a hop-by-hop header (RFC 9110 §7.6.1). */
@@ -40,6 +42,7 @@ const CACHE_SLOTS = 4096;
 const recentNames: HeaderName[] = new Array(CACHE_SLOTS).fill({
   spelling: "",
   key: "",
+  bytes: new Uint8Array(),
   isToken: false,
   isHopByHop: false,
 });
@@ -64,7 +67,9 @@ function createName(text: string): HeaderName {
   const spelling = internalize(text);
   const lower = spelling.toLowerCase();
   const key = names.get(lower)?.key ?? internalize(lower);
-  const name = { spelling, key, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key) };
+  // A copy, as a short buffer keeps those around it in memory.
+  const bytes = new Uint8Array(Buffer.from(spelling, "latin1"));
+  const name = { spelling, key, bytes, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key) };
   if (spelling.length > MAX_CACHED_LENGTH) return name;
   if (names.size >= MAX_CACHED) names.clear();
   names.set(spelling, name);

@@ -29,8 +29,8 @@ const FIELD_LIMIT = 1000;
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n/;
 const COLON = 58;
-/** Bytes of a name that is remembered: a peer can invent any number of long ones. */
-const MAX_CACHED_NAME = 64;
+/** Maximum names that are expected again: a peer can invent any number. */
+const MAX_EXPECTED = 50;
 /** Matches a control character that is not allowed in a head. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const FORBIDDEN = /[\0-\x08\v\f\x0e-\x1f\x7f]/;
@@ -52,13 +52,17 @@ export class ParsedHead implements ResponseHead {
   /** Fields that a Connection header names. */
   private connectionFields: Set<string> | undefined;
 
-  /** @param section lines, each with its line end. @throws Http1Error */
-  constructor(section: Section) {
+  /**
+   * @param section lines, each with its line end
+   * @param expected the names of the connection's last head, which are replaced by those of this one
+   * @throws Http1Error
+   */
+  constructor(section: Section, expected?: HeaderName[]) {
     const line = STATUS_LINE.exec(section.text);
     if (!line) throw new Http1Error("RESPONSE_NOT_HTTP");
     this.status = Number(line[2]);
     this.isHttp11 = line[1] === "1";
-    if (!readFields(section, line[0].length, this))
+    if (!readFields(section, line[0].length, this, expected))
       throw new Http1Error(FORBIDDEN.test(section.text) ? "RESPONSE_NOT_HTTP" : "RESPONSE_HEADER_INVALID");
     if (this.chunked && this.length !== undefined) throw new Http1Error("RESPONSE_FRAMED_TWICE");
     if (!this.connectionFields) return;
@@ -137,19 +141,27 @@ interface FieldReceiver {
 
 /**
  * Parses field lines of name, colon, value, in one pass over their bytes: a search in the text costs more for each line than its bytes do.
+ * @param expected the names of the last section of this kind, which are replaced by those of this one: most are in the same place
  * @returns false for an invalid line, or for too many
  */
-function readFields({ bytes, start, text }: Section, from: number, receiver: FieldReceiver): boolean {
+function readFields(
+  { bytes, start, text }: Section,
+  from: number,
+  receiver: FieldReceiver,
+  expected: HeaderName[] = [],
+): boolean {
   const end = start + text.length;
   let count = 0;
-  for (let at = start + from; at < end; ) {
-    const nameStart = at;
-    let hash = 0;
-    for (; at < end && bytes[at] !== COLON; at++) hash = (Math.imul(hash, 31) + (bytes[at] as number)) | 0;
-    const name = nameAt(bytes, nameStart, at, hash);
-    if (!name.isToken || ++count > FIELD_LIMIT) return false;
-    do at++;
-    while (isBlank(bytes[at] as number));
+  for (let at = start + from; at < end; count++) {
+    let name = expected[count];
+    if (!name || !isNameAt(name, bytes, at)) {
+      name = headerName(text.slice(at - start, text.indexOf(":", at - start)));
+      // Without a colon in its line the name contains the line's end.
+      if (!name.isToken || count === FIELD_LIMIT) return false;
+      if (count < MAX_EXPECTED) expected[count] = name;
+    }
+    at += name.spelling.length + 1;
+    while (isBlank(bytes[at] as number)) at++;
     const valueStart = at;
     while (isText(bytes[at] as number)) at++;
     if (at + 1 >= end || bytes[at] !== CR || bytes[at + 1] !== LF) return false;
@@ -161,28 +173,10 @@ function readFields({ bytes, start, text }: Section, from: number, receiver: Fie
   return true;
 }
 
-/** The most recent names and their bytes, each in the slot of its hash. */
-const NAME_SLOTS = 1024;
-const recentNames: { readonly name: HeaderName; readonly bytes: Buffer }[] = new Array(NAME_SLOTS).fill({
-  name: headerName(""),
-  bytes: Buffer.alloc(0),
-});
-
-/** Returns what is known about the name in these bytes. */
-function nameAt(bytes: Buffer, from: number, to: number, hash: number): HeaderName {
-  const slot = hash & (NAME_SLOTS - 1);
-  const recent = recentNames[slot] as (typeof recentNames)[number];
-  if (isSame(recent.bytes, bytes, from, to)) return recent.name;
-  const name = headerName(bytes.toString("latin1", from, to));
-  if (name.spelling.length <= MAX_CACHED_NAME)
-    recentNames[slot] = { name, bytes: Buffer.from(name.spelling, "latin1") };
-  return name;
-}
-
-function isSame(known: Buffer, bytes: Buffer, from: number, to: number): boolean {
-  if (known.length !== to - from) return false;
-  for (let i = 0; i < known.length; i++) if (known[i] !== bytes[from + i]) return false;
-  return true;
+/** Reports whether a line begins with that name and a colon. */
+function isNameAt({ bytes: name }: HeaderName, bytes: Buffer, at: number): boolean {
+  for (let i = 0; i < name.length; i++) if (name[i] !== bytes[at + i]) return false;
+  return bytes[at + name.length] === COLON;
 }
 
 /** Reports whether a byte is a space or a tab. */

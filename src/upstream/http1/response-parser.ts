@@ -1,3 +1,4 @@
+import type { HeaderName } from "../../wire/header-names.ts";
 import { Http1Error } from "./errors.ts";
 import { checkTrailers, isBlank, isText, ParsedHead, type ResponseHead, type Section } from "./response-head.ts";
 
@@ -60,6 +61,8 @@ export class ResponseParser {
   /** The response has no body, whatever its headers say: to a HEAD, or a CONNECT that succeeded. */
   private bodiless = false;
   private interims = 0;
+  /** The names of the fields of the last head. */
+  private readonly names: HeaderName[] = [];
   /** An interim response announced that the connection will close. */
   private closes = false;
 
@@ -131,7 +134,7 @@ export class ResponseParser {
       this.sectionLength = 0;
     }
     if (read.text.length > SECTION_LIMIT) throw this.tooLarge();
-    if (this.state === HEAD) this.handleHead(new ParsedHead(read));
+    if (this.state === HEAD) this.handleHead(new ParsedHead(read, this.names));
     else {
       checkTrailers(read);
       this.finish();

@@ -1,5 +1,6 @@
 import t from "tap";
 import { checkTrailers, ParsedHead, type Section } from "../../../src/upstream/http1/response-head.ts";
+import type { HeaderName } from "../../../src/wire/header-names.ts";
 
 /** A section within other bytes, as it arrives. */
 const section = (text: string): Section => ({ bytes: Buffer.from(`:\r\n${text}\r\nx: y`, "latin1"), start: 3, text });
@@ -7,10 +8,49 @@ const parse = (...lines: string[]) => new ParsedHead(section([...lines, ""].join
 const head = (...lines: string[]) => parse("HTTP/1.1 200 OK", ...lines);
 const headers = (...lines: string[]) => head(...lines).headers;
 
+const code = (act: () => unknown): string => {
+  try {
+    act();
+    return "none";
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+};
+
 t.test("names keep their spelling and order, values lose the blanks around them, bytes above ASCII stay", (t) => {
   t.same(headers("B:1", "a: \t x y \t", "B:", "x-latin: \xa0caf\xe9\xff"), [
     ...["B", "1", "a", "x y", "B", "", "x-latin", "\xa0caf\xe9\xff"],
   ]);
+  t.end();
+});
+
+t.test("a head after others on a connection is read as if it were the first", (t) => {
+  const many = Array.from({ length: 200 }, (_, at) => `x-${at}: ${at}`);
+  const heads = [
+    ["Date: today", "x-id: 1", "content-length: 3", "Server: a"],
+    ["Date: today", "x-id: 22", "content-length: 3", "Server: a"],
+    ["Date: today", "x-id: 22", "Transfer-Encoding: chunked", "Server: a"],
+    ["Date: today", "Connection: x-id, close", "x-id: 22", "Server: a"],
+    ["date: today", "Date: today", "Date-a: today", "Server:a", "Content-Encoding: br", "content-encoding: gzip"],
+    [],
+    ["Dat: today", "Date: today", "keep-alive: timeout=9"],
+    many,
+    [...many.slice(0, 100), "x-id: 1", ...many.slice(101)],
+  ];
+  const names: HeaderName[] = [];
+  for (const lines of [...heads, ...heads.toReversed()]) {
+    const read = section(["HTTP/1.1 200 OK", ...lines, ""].join("\r\n"));
+    t.same({ ...new ParsedHead(read, names) }, { ...new ParsedHead(read) }, lines.join());
+  }
+  t.ok(names.length <= 50, "few are remembered");
+  names.length = 0;
+  new ParsedHead(section("HTTP/1.1 200 OK\r\nDate: today\r\n"), names);
+  for (const line of ["Date\r\n", "Date : today\r\n", "Date: today\n", "Date: today\r\n x\r\n", "Date", "Da"])
+    t.equal(
+      code(() => new ParsedHead(section(`HTTP/1.1 200 OK\r\n${line}`), [...names])),
+      "RESPONSE_HEADER_INVALID",
+      JSON.stringify(line),
+    );
   t.end();
 });
 
@@ -73,15 +113,6 @@ t.test("length, chunks, codings and the keep-alive time are read", (t) => {
   t.match(head("keep-alive: max=9, timeout=5"), { keepAliveTimeout: 5000 });
   t.end();
 });
-
-const code = (act: () => unknown): string => {
-  try {
-    act();
-    return "none";
-  } catch (error) {
-    return (error as { code: string }).code;
-  }
-};
 
 t.test("a value may contain no control character except a tab", (t) => {
   for (let byte = 0; byte < 256; byte++) {
