@@ -9,7 +9,6 @@ import type { UpstreamAnswer } from "../upstream/received-answer.ts";
 import type { BodyReceiver } from "../upstream/response.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
-import { containsError } from "../wire/may-contain.ts";
 import { inOwnMemory } from "../wire/own-memory.ts";
 import { totalLength } from "../wire/pieces.ts";
 import type { SseSplitter } from "../wire/sse.ts";
@@ -33,13 +32,8 @@ const isBareError =
 
 const tookLong = (began: number | undefined): boolean => began !== undefined && performance.now() - began > TURN_TIME;
 
-const hasComment = (frame: Frame): boolean => frame.hasComment;
-
-/** Reports whether bytes are a part of a chunk. Short buffers share one pool, so the offsets must be compared too. */
-const isWithin = (bytes: Buffer, chunk: Buffer): boolean =>
-  bytes.buffer === chunk.buffer &&
-  bytes.byteOffset >= chunk.byteOffset &&
-  bytes.byteOffset + bytes.length <= chunk.byteOffset + chunk.length;
+/** Reports whether a frame may have something to redact; nearly all have not. */
+const mayHoldSecret = (frame: Frame): boolean => frame.hasComment || frame.mayHoldError;
 
 /** Returns the bytes of frames that are sent to the client. */
 function bytesOf(frames: readonly Frame[]): Buffer[] {
@@ -134,7 +128,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     const rest = this.splitter?.end();
     const kind = this.splitter instanceof ArraySplitter ? "element" : "event";
     // Its lines have not been read: it may have a comment.
-    return rest ? this.redactFrames([new Frame(kind, rest, 0, kind === "event")], rest) : [];
+    return rest ? this.redactFrames([new Frame(kind, rest, 0, kind === "event")]) : [];
   }
 
   /** The upstream's last frame. */
@@ -225,7 +219,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   }
 
   private split(chunk: Buffer, splitter: SseSplitter | ArraySplitter): readonly Buffer[] {
-    const frames = this.redactFrames(splitter.push(chunk), chunk);
+    const frames = this.redactFrames(splitter.push(chunk));
     const { bufferedBytes } = splitter;
     if (bufferedBytes !== this.bufferedBytes) this.upstream.head.reserve?.(bufferedBytes - this.bufferedBytes);
     this.bufferedBytes = bufferedBytes;
@@ -254,13 +248,10 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     if (this.firstError) this.upstream.noteError?.(this.firstError);
   }
 
-  /** Removes secrets from errors and comments. One search of the chunk rules errors out for nearly all frames. */
-  private redactFrames(frames: Frame[], chunk: Buffer): readonly Frame[] {
+  /** Removes secrets from errors and comments. */
+  private redactFrames(frames: readonly Frame[]): readonly Frame[] {
     const { upstream } = this;
-    const [first] = frames;
-    if (!upstream.redact || !first) return frames;
-    const hasNoError = !containsError(chunk) && (isWithin(first.bytes, chunk) || !containsError(first.bytes));
-    if (hasNoError && !frames.some(hasComment)) return frames;
+    if (!upstream.redact || !frames.some(mayHoldSecret)) return frames;
     return frames.map((frame) => upstream.redact?.(frame) ?? frame);
   }
 

@@ -2,7 +2,6 @@ import type { Protocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { Frame } from "../wire/frame.ts";
 import { QUOTE } from "../wire/grammar.ts";
-import { containsError } from "../wire/may-contain.ts";
 
 const ERROR_VALUE = /:\s*"error"/;
 /** Data of nearly all frames that are no error. */
@@ -32,7 +31,7 @@ export const isUnreadable = (frame: Frame, protocol: Protocol): boolean =>
  * that name; by its type; or as text, or bare, without a field of SSE. Only frames with such a member are parsed.
  */
 function hasForeignError(frame: Frame): boolean {
-  if (!containsError(frame.bytes)) return false;
+  if (!frame.mayHoldError) return false;
   const { event, text } = frame;
   if ((event !== undefined && /error/i.test(event)) || text === undefined || !OBJECT.test(text)) return true;
   // The value may stand on another line of the data than its name.

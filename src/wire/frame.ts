@@ -1,5 +1,5 @@
 import { CLOSE_ARRAY, COLON, COMMA, CR, findByte, LF, OPEN_ARRAY, SPACE } from "./grammar.ts";
-import { containsWord, mayContain } from "./may-contain.ts";
+import { containsError, containsWord, mayContain } from "./may-contain.ts";
 import { inOwnMemory } from "./own-memory.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
 import { parseJson } from "./values.ts";
@@ -19,11 +19,13 @@ export type FrameKind = "event" | "element" | "piece" | "end";
 const EVENT = Buffer.from("event");
 const TEXT = Buffer.from("data");
 const LINE = Buffer.from("\n");
+const ERROR = "error";
 
 /** Bytes with a view that is parsed on demand. */
 export class Frame {
   private parsed: { value: unknown } | undefined;
   private fields: { event: string | undefined; text: string | undefined } | undefined;
+  private errorFound: boolean | undefined;
 
   /**
    * @param current its bytes
@@ -76,8 +78,15 @@ export class Frame {
     return mayContain(this.bytes, members, opening);
   }
 
+  /** Whether its bytes contain the word "error", in any case. Searched once, as it is asked about several times. */
+  get mayHoldError(): boolean {
+    this.errorFound ??= containsError(this.current);
+    return this.errorFound;
+  }
+
   /** Reports whether its bytes contain a word, at any place. */
   containsWord(word: string): boolean {
+    if (word === ERROR && !this.mayHoldError) return false;
     return containsWord(this.bytes, word);
   }
 

@@ -4,7 +4,7 @@ import { COLON, CR, findByte, LF } from "./grammar.ts";
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 /** Bytes of a line that are read one by one before the native search continues from there. */
-const MAX_BYTEWISE = 64;
+const MAX_BYTEWISE = 16;
 /** Maximum lines of one event: who reads it looks at each of them, and other requests wait meanwhile. */
 const MAX_LINES = 65_536;
 
