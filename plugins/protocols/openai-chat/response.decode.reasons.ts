@@ -27,10 +27,21 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
   eos: "stop",
   end_turn: "stop",
   max_tokens: "length",
+  max_output_tokens: "length",
   tool_use: "tool_calls",
   stop_sequence: "stop_sequence",
   refusal: "refusal",
 };
+
+/**
+ * Returns the finish reason that counts: OpenRouter says `tool_calls` even where the length limit cut the arguments of a call,
+ * and beside it what its vendor said. [F]
+ * @param native the vendor's own finish reason
+ */
+export const countingReason = (reason: string, native: unknown): string =>
+  reason === "tool_calls" && typeof native === "string" && ownProperty(REASONS, native.toLowerCase()) === "length"
+    ? native
+    : reason;
 
 /**
  * Returns a finish reason; some vendors send `stop` for tool calls, and OpenAI for refusals. Calls that are not in the answer, because

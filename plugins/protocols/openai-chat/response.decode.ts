@@ -18,7 +18,7 @@ import {
 import { errorInChunk, errorInStreamFrame, parseError } from "../openai/errors.ts";
 import { parseDataUrl } from "../openai/wire.ts";
 import { CallReader } from "./response.decode.calls.ts";
-import { isFailure, reasonOf } from "./response.decode.reasons.ts";
+import { countingReason, isFailure, reasonOf } from "./response.decode.reasons.ts";
 import { readUsage } from "./usage.ts";
 import { createOpaque, parseUrlCitation, type StateKind, textMember } from "./wire.ts";
 
@@ -232,7 +232,8 @@ class CompletionReader {
     if (typeof reason !== "string" || reason === "") return;
     if (isFailure(reason))
       this.fail(parseError(json["error"] ?? { code: reason, message: `The provider's model failed (${reason}).` }));
-    else choice.finish(reason, reason === "stop" ? asText(json["stop_reason"]) : undefined);
+    else if (reason === "stop") choice.finish(reason, asText(json["stop_reason"]));
+    else choice.finish(countingReason(reason, json["native_finish_reason"]), undefined);
   }
 }
 

@@ -45,6 +45,24 @@ t.test("an end for calls without a call is an ordinary end: clients would wait f
   t.match(only(ended("tool_calls", call), "finish"), [{ reason: "tool_calls" }]);
 });
 
+t.test(
+  "a call whose arguments the length limit cut is no call to answer, even if the answer says that it ends for calls",
+  async (t) => {
+    const call = { index: 0, id: "a", function: { name: "one", arguments: '{"x": 1' } };
+    const ends = (native: string | null) => {
+      const choice = { index: 0, finish_reason: "tool_calls", native_finish_reason: native };
+      const whole = { id: "1", choices: [{ ...choice, message: { tool_calls: [call] } }] };
+      const events = runAtOnce(chat.response.decode(Buffer.from(JSON.stringify(whole)), source));
+      const chunks = [chunk({ tool_calls: [call] }), { id: "1", choices: [{ ...choice, delta: {} }] }, DONE];
+      return [events, streamed(chat, chunks.map(frameOf))].map((each) => only(each, "finish"));
+    };
+    for (const native of ["length", "max_output_tokens", "MAX_TOKENS"])
+      t.match(ends(native), [[{ reason: "length", raw: native }], [{ reason: "length", raw: native }]]);
+    for (const native of ["tool_use", "completed", null])
+      t.match(ends(native), [[{ reason: "tool_calls" }], [{ reason: "tool_calls" }]]);
+  },
+);
+
 t.test("a call opens when its name is known, with what came before", async (t) => {
   const pieces = (...list: object[]) =>
     streamed(chat, [...list.map((each) => chunk({ tool_calls: [each] })), chunk({}, "tool_calls"), DONE].map(frameOf));
