@@ -235,13 +235,13 @@ function cacheCreation({ in: { write } }: Usage): JsonObject | undefined {
 /**
  * Returns usage for `message_start`, as far as it is known. Unknown input is estimated, because clients use the first number
  * until the last event; output is 0, because some clients add the two. [S: LangChain] Unknown values are null: types of the
- * SDKs have every member. [S: Usage, MessageDeltaUsage]
+ * SDKs have every member. [S: Usage, MessageDeltaUsage] Counts are numbers, as the vendor's always are: clients add them up.
  */
 export function messageStartUsage(usage: Usage | undefined, { conversation }: ResponseContext): JsonObject {
   return {
     input_tokens: (usage && plainInput(usage)) ?? estimateRequestTokens(conversation, bytesOf(conversation)),
-    cache_creation_input_tokens: (usage && cacheWriteTokens(usage)) ?? null,
-    cache_read_input_tokens: usage?.in.cached ?? null,
+    cache_creation_input_tokens: (usage && cacheWriteTokens(usage)) ?? 0,
+    cache_read_input_tokens: usage?.in.cached ?? 0,
     cache_creation: (usage && cacheCreation(usage)) ?? null,
     output_tokens: 0,
     output_tokens_details: null,
@@ -290,8 +290,8 @@ export function messageDeltaUsage(usage: Usage | undefined): JsonObject {
   const thinking = usage?.out.reasoning;
   return {
     input_tokens: (usage && plainInput(usage)) ?? 0,
-    cache_creation_input_tokens: (usage && cacheWriteTokens(usage)) ?? null,
-    cache_read_input_tokens: usage?.in.cached ?? null,
+    cache_creation_input_tokens: (usage && cacheWriteTokens(usage)) ?? 0,
+    cache_read_input_tokens: usage?.in.cached ?? 0,
     output_tokens_details: thinking === undefined ? null : { thinking_tokens: thinking },
     server_tool_use: (usage && serverTools(usage)) ?? null,
     ...dropUndefined({ cache_creation: usage && cacheCreation(usage), service_tier: tierOf(usage) }),

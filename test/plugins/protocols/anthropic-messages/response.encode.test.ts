@@ -57,11 +57,11 @@ const bare = ({ _request_id: _, parsed_output: __, ...message }: JsonObject): Js
   content: (message["content"] as JsonObject[]).map(({ parsed_output: _, ...block }) => block),
 });
 
-/** Every member of `Usage` that may be null. [S: 1.14] */
+/** Every member of `Usage` that may be null [S: 1.14]; counts never are in the vendor's answers. */
 const UNKNOWN = {
   cache_creation: null,
-  cache_creation_input_tokens: null,
-  cache_read_input_tokens: null,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 0,
   inference_geo: null,
   output_tokens_details: null,
   server_tool_use: null,
@@ -94,8 +94,8 @@ t.test("an answer of another vendor becomes a message with the gateway's ids", a
       delta: { stop_reason: "end_turn", stop_sequence: null, stop_details: null },
       usage: {
         input_tokens: 10,
-        cache_creation_input_tokens: null,
-        cache_read_input_tokens: null,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 0,
         output_tokens_details: null,
         server_tool_use: null,
         output_tokens: 5,
