@@ -52,6 +52,8 @@ const UNNAMED_MODELS = 2;
 const MAX_FALLBACK_MODELS = 100;
 /** Maximum number of images per request. */
 const MAX_IMAGES = 10;
+/** Models that search the web once for each request, whether or not it asks for that. */
+const SEARCH_MODEL = /-search(?:-|$)/;
 /** Searches of the vendor's that are counted for a tool without a limit of its own. */
 const UNLIMITED_SEARCHES = 10;
 /** Maximum number of searches: more are in no answer's usage. */
@@ -159,6 +161,7 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
   const price = prices?.versionAt(time)?.price;
   let [tokens, maxCost, requestedOutput] = [0, 0, 0];
   let unpriced: string | undefined;
+  const web_search = Math.max(searches, SEARCH_MODEL.test(target.model) ? 1 : 0);
   for (const { model, tier, times, tokens: limit } of answers) {
     // Under translation only the target's model is called.
     if (model !== undefined && !untranslated) continue;
@@ -174,7 +177,7 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
     const imagesUsd = protocol.output
       ? times * Math.max(highestPrice(assumedPrice.image), highestPrice(assumedPrice.image_edit))
       : 0;
-    const usage = { ...dearestUsage(inputTokens, output, assumedPrice, tier), serverTools: { web_search: searches } };
+    const usage = { ...dearestUsage(inputTokens, output, assumedPrice, tier), serverTools: { web_search } };
     maxCost += cost(usage, assumedPrice);
     maxCost += Math.ceil(imagesUsd * NANO_PER_USD);
   }
@@ -219,7 +222,8 @@ function imageToolTokens({ body, protocol: { output } }: RouteExchange | SendExc
 /** Returns how many web searches a request allows the vendor to make: what they find is counted once it has been found. */
 function requestedSearches({ body, protocol: { output } }: RouteExchange | SendExchange): number {
   const { searchMarks: marks = [] } = output ?? {};
-  const always = marks.some((name) => body.member(name)) ? UNLIMITED_SEARCHES : 0;
+  // Vendors search once for such a member.
+  const always = marks.some((name) => body.member(name)) ? 1 : 0;
   const tools = marks.length > 0 && body.member("tools");
   if (!tools) return always;
   const text = body.slice(tools.start, tools.end);

@@ -476,6 +476,8 @@ t.test("web searches that a request allows the vendor are reserved where they co
     `speaks: ${ALL}`,
     `models:
   m: { targets: [p:m], output: 100, price: { input: 1, output: 1, web_search: 0.01 } }
+  once: { targets: [p:m], output: 100, price: { input: 1, output: 1, web_search: 0.06 } }
+  always: { targets: [p:m-search-1], output: 100, price: { input: 1, output: 1, web_search: 0.06 } }
   free: { targets: [p:m], output: 100, price: { input: 1, output: 1 } }
 limits: { default: { budget: $0.05 } }
 `,
@@ -518,8 +520,8 @@ limits: { default: { budget: $0.05 } }
     [
       "/v1/chat/completions",
       { messages, max_tokens: 10 },
-      [{ web_search_options: {} }, { tools: [{ type: "web_search" }] }],
-      [{ tools: [{ type: "function", function: named }] }],
+      [{ tools: [{ type: "web_search" }] }],
+      [{ web_search_options: {} }, { tools: [{ type: "function", function: named }] }],
     ],
     [
       "/v1beta/models/MODEL:generateContent",
@@ -534,4 +536,10 @@ limits: { default: { budget: $0.05 } }
     }
     for (const tools of cheap) t.equal(await ask(path, { ...body, ...tools }, "m"), 200, JSON.stringify(tools));
   }
+  const chat = (model: string, members: object) =>
+    ask("/v1/chat/completions", { messages, max_tokens: 10, ...members }, model);
+  t.same(
+    [await chat("once", {}), await chat("once", { web_search_options: {} }), await chat("always", {})],
+    [200, 429, 429],
+  );
 });
