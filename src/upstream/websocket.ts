@@ -11,7 +11,7 @@ import { closeFrame, FrameTracker, redactCloseFrame, textFrame } from "./frame-t
 import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
 import { flushAndClose, type OutgoingPass, whenConnected } from "./pass.ts";
 import { forwarderOf, readErrorBody } from "./pass-bodies.ts";
-import { type Progress, timeoutError, transportError } from "./transport-error.ts";
+import { type Progress, timeoutError, transportError, UpstreamFault } from "./transport-error.ts";
 
 /** Longest wait for the provider's response to a handshake, in milliseconds. */
 const HANDSHAKE_TIMEOUT = 30_000;
@@ -282,16 +282,13 @@ export class SocketRelay {
    */
   private forwardRefusal(answer: IncomingMessage, forward: (response: Readable) => void): void {
     const { observer } = this;
-    const { target } = this.outgoing;
-    const { statusCode: upstreamStatus = 0 } = answer;
-    const proxyError = forwarderRefusal(forwarderOf(this.outgoing), upstreamStatus);
-    if (proxyError) this.refuse(transportError(proxyError, this.progress, target.host));
+    const { statusCode: status = 0 } = answer;
+    const error = this.responseError(status);
+    if (error) this.refuse(error);
     if (this.responded) {
       answer.destroy();
       return;
     }
-    // Only an error status can refuse a handshake: any other would look like a response of the gateway.
-    const status = upstreamStatus < 400 || upstreamStatus > 599 ? 502 : upstreamStatus;
     this.progress = "answering";
     readErrorBody(answer, status, this.outgoing, observer.redactor).then(
       (body) => {
@@ -311,6 +308,16 @@ export class SocketRelay {
       },
       (error) => this.refuse(GatewayError.from(error, "upstream_invalid")),
     );
+  }
+
+  /** Returns why a response cannot be forwarded: only an error status can refuse a handshake. Undefined: it can. */
+  private responseError(status: number): GatewayError | undefined {
+    const { target } = this.outgoing;
+    const proxyError = forwarderRefusal(forwarderOf(this.outgoing), status);
+    if (proxyError) return transportError(proxyError, this.progress, target.host);
+    if (status >= 400 && status <= 599) return undefined;
+    const cause = new UpstreamFault(`STATUS_${status}`, target.host);
+    return new GatewayError(status >= 300 && status < 400 ? "upstream_redirect" : "upstream_invalid", { cause });
   }
 
   private onUpgrade(answer: IncomingMessage, upstream: Duplex): void {

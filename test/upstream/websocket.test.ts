@@ -171,6 +171,26 @@ t.test("a proxy's own refusal is not passed on as the provider's (fix: forwarder
   t.match(messages[0], "The gateway's proxy answered 407");
 });
 
+t.test(
+  "a handshake that is answered with no error is refused with the gateway's own, as other requests are",
+  async (t) => {
+    for (const [status, code] of [
+      [302, "upstream_redirect"],
+      [200, "upstream_invalid"],
+      [999, "upstream_invalid"],
+    ] as const) {
+      const { upstream, client, refused } = await relaying(t, (socket) => {
+        socket.write(`HTTP/1.1 ${status} x\r\nlocation: http://elsewhere.test/\r\ncontent-length: 4\r\n\r\npage`);
+      });
+      const seen = client();
+      await until(() => seen.closed);
+      t.equal(seen.text, "HTTP/1.1 502 x\r\ncontent-length: 0\r\n\r\n", String(status));
+      t.same(refused, [code], String(status));
+      await until(() => upstream.open === 0);
+    }
+  },
+);
+
 t.test("a close frame of the gateway's is sent between two frames, and nothing follows it", async (t) => {
   let provider: Socket | undefined;
   const { client, proxy, ends } = await relaying(t, (socket) => {
