@@ -136,6 +136,21 @@ t.test("a key that somebody else has changed since its form was opened is not ov
   t.match(await keys.show("shared"), { owner: "ann", paths: ["/v1/*"] });
 });
 
+t.test("beside a key with a long name, its buttons are whole", options, async (t) => {
+  const gateway = await startConsole(t, YAML);
+  const name = "a-long-name-of-a-key-for-the-department-of-administrative-affairs-and-more";
+  await gateway.gateway.stores.keys.create({ name, group: "acme/research/of-a-long-name", owner: "Ada" });
+  const page = await consolePage(t, gateway, "/keys");
+  await page.setViewportSize({ width: 1280, height: 900 });
+  const row = page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
+  await row.waitFor();
+  const cut = await row.evaluate((row) => {
+    const acts = row.querySelector(".acts");
+    return acts && acts.scrollWidth - acts.clientWidth;
+  });
+  t.equal(cut, 0, "pixels of them beyond their cell");
+});
+
 t.test("a group is switched off with its keys, and on again", options, async (t) => {
   const gateway = await startConsole(t, YAML);
   const { keys } = gateway.gateway.stores;
