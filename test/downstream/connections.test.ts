@@ -163,7 +163,7 @@ const question = (n: number, more = ""): string => {
 };
 
 /** Requests that are sent at once, in several packets. */
-const PIPELINED = Number(process.env["GATEWAY_TEST_PIPELINED"] ?? (EVERY_CASE ? 600 : 200));
+const PIPELINED = EVERY_CASE ? 600 : 200;
 
 t.test("pipelined requests are served one after the other, all of them", async (t) => {
   const { gateway, upstream, asked, most } = await counting(t);

@@ -7,7 +7,7 @@ import { httpUpstream } from "../support/upstream.ts";
 
 /** Seconds for which it fails, requests per second, and how long it is left alone at first. */
 const SECONDS = Number(process.env["GATEWAY_TEST_BREAKER_SECONDS"] ?? 2);
-const RATE = Number(process.env["GATEWAY_TEST_BREAKER_RATE"] ?? 30);
+const RATE = 30;
 const OPEN = process.env["GATEWAY_TEST_BREAKER_OPEN"] ?? "1s";
 /** Seconds that clients may notice it, and the share of requests that may fail from then on. */
 const NOTICED = 2;

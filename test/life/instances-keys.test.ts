@@ -12,7 +12,7 @@ import { until } from "../support/until.ts";
 /** Revocations that are measured, and one in so many with nobody hearing; requests in a second at each gateway meanwhile. */
 const REVOCATIONS = Number(process.env["GATEWAY_TEST_REVOCATIONS"] ?? 3);
 const MUTED = 4;
-const RATE = Number(process.env["GATEWAY_TEST_REVOCATION_RATE"] ?? 30);
+const RATE = 30;
 /** Milliseconds between two looks whether a key still works. */
 const BETWEEN = 5;
 

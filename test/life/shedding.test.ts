@@ -10,7 +10,7 @@ import { httpUpstream } from "../support/upstream.ts";
 const SECONDS = Number(process.env["GATEWAY_TEST_OVERLOAD_SECONDS"] ?? 2);
 const FULL = SECONDS >= 20;
 /** How long new requests may wait before some are refused: the default. */
-const DELAY = process.env["GATEWAY_TEST_OVERLOAD_DELAY"] ?? "200ms";
+const DELAY = "200ms";
 /** How many times what it can do is asked. */
 const TIMES = 4;
 /** Clients that together ask for as much as it can do. */

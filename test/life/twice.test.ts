@@ -5,7 +5,7 @@ import { rawUpstream } from "../support/upstream.ts";
 
 const FINE = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 /** How many requests of each kind. */
-const COUNT = Number(process.env["GATEWAY_TEST_TWICE"] ?? 10);
+const COUNT = 10;
 
 /** A provider that answers the first request of a connection, and takes every other one, works for a while and dies. */
 async function dying(t: Test) {
