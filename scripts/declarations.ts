@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** A name that a door exports, or that such a declaration mentions. */
+/** A name that an entry point exports, or that such a declaration mentions. */
 export interface Declaration {
   readonly name: string;
   /** The text of its comment. */
@@ -45,7 +45,7 @@ export class Declarations {
   }
 
   /**
-   * Returns a door's exports; the names that these mention but the door does not export, and what is small among the names that
+   * Returns an entry point's exports; the names that these mention but it does not export, and what is small among the names that
    * those mention, in order of occurrence; and what is omitted, like all that only the gateway's constructors mention.
    */
   entryPoint(name: string): { exported: Declaration[]; named: Declaration[]; omitted: Declaration[] } {

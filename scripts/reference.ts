@@ -254,11 +254,11 @@ function entryPointPage(
   omitted: Set<string>,
   [file, specifier, about]: readonly [file: string, specifier: string, about: string],
 ): string {
-  const door = declarations.entryPoint(file);
+  const entry = declarations.entryPoint(file);
   const isNew = ({ name }: Declaration) => !shown.has(name) && shown.add(name);
-  const exported = door.exported.filter(isNew);
-  const named = door.named.filter(isNew);
-  for (const { name } of door.omitted) omitted.add(name);
+  const exported = entry.exported.filter(isNew);
+  const named = entry.named.filter(isNew);
+  for (const { name } of entry.omitted) omitted.add(name);
   const sections = [`## ${specifier}`, about, ...exported.map(declared)];
   if (named.length > 0)
     sections.push(
@@ -294,8 +294,8 @@ const apiPages = (): { plugin: string; protocol: string } =>
   Declarations.run((declarations) => {
     const shown = new Set<string>();
     const omitted = new Set<string>();
-    const page = (door: (typeof ENTRY_POINTS)[number] | typeof PROTOCOL_ENTRY_POINT) =>
-      entryPointPage(declarations, shown, omitted, door);
+    const page = (entry: (typeof ENTRY_POINTS)[number] | typeof PROTOCOL_ENTRY_POINT) =>
+      entryPointPage(declarations, shown, omitted, entry);
     return {
       plugin: `# Plugin API
 

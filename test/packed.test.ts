@@ -76,9 +76,9 @@ function installed(t: { teardown(act: () => unknown): unknown }): string {
 const codeIn = (page: string): string[] =>
   [...readFileSync(join(ROOT, page), "utf8").matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, code = ""]) => code);
 
-/** An import of every name that a policy may import from a door. */
-function everything(door: string, specifier: string): string {
-  const names = [...readFileSync(join(ROOT, door), "utf8").matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(
+/** An import of every name that a policy may import from an entry point. */
+function everything(entry: string, specifier: string): string {
+  const names = [...readFileSync(join(ROOT, entry), "utf8").matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(
     ([, list = ""]) => list.trim().replace(/,$/, ""),
   );
   return `import { ${names.join(", ").replaceAll("type ", "")} } from "${specifier}";\n`;
@@ -120,8 +120,8 @@ t.test("the package has the declarations that a public entry point imports, and 
       join(dirname(file), `${to}.d.ts`),
     ),
   );
-  const doors = ["index", "protocol", "store", "testing"].map((door) => `${door}.d.ts`);
-  t.same(packed.toSorted(), [...new Set([...doors, ...asked])].toSorted());
+  const entries = ["index", "protocol", "store", "testing"].map((name) => `${name}.d.ts`);
+  t.same(packed.toSorted(), [...new Set([...entries, ...asked])].toSorted());
 });
 
 t.test("editors show what the methods of an exchange and their parameters are", (t) => {

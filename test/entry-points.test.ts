@@ -14,13 +14,13 @@ const names = (list: string): string[] =>
     .map((entry) => /(\w+)(?:\s+as\s+\w+)?\s*$/.exec(entry.replace(/\s+as\s+\w+\s*$/, ""))?.[1] ?? "")
     .filter((name) => name !== "");
 
-/** What a door exports: each name with the file that declares it. */
-function exported(door: string): Map<string, string> {
-  const found = text(door).matchAll(/^export (?:type )?\{([^}]*)\} from "\.\/([^"]+)"/gm);
+/** What an entry point exports: each name with the file that declares it. */
+function exported(entry: string): Map<string, string> {
+  const found = text(entry).matchAll(/^export (?:type )?\{([^}]*)\} from "\.\/([^"]+)"/gm);
   return new Map([...found].flatMap(([, list = "", file]) => names(list).map((name) => [name, `src/${file}`])));
 }
 
-/** Names that files import through a door. */
+/** Names that files import through an entry point. */
 function imported(specifier: string, pattern: string): Set<string> {
   const files = globSync(pattern, { cwd: ROOT });
   const found = files.flatMap((file) => [...text(file).matchAll(/^import (?:type )?\{([^}]*)\} from "([^"]+)"/gm)]);
@@ -28,15 +28,15 @@ function imported(specifier: string, pattern: string): Set<string> {
 }
 
 const PLUGINS = "{plugins,examples}/**/*.ts";
-for (const [door, specifier, users, most] of [
+for (const [entry, specifier, users, most] of [
   ["src/index.ts", "model-gateway", PLUGINS, 36],
   ["src/store.ts", "model-gateway/store", PLUGINS, 22],
   ["src/protocol.ts", "model-gateway/protocol", PLUGINS, 125],
   // Tests in the checkout import the file.
   ["src/testing.ts", "/src/testing.ts", "test/{plugins,examples}/**/*.ts", 3],
 ] as const)
-  t.test(`every name of ${door} is imported by ${users}`, async (t) => {
-    const files = exported(door);
+  t.test(`every name of ${entry} is imported by ${users}`, async (t) => {
+    const files = exported(entry);
     const used = imported(specifier, users);
     t.same(
       [...files.keys()].filter((name) => !used.has(name)),
@@ -53,7 +53,7 @@ for (const [door, specifier, users, most] of [
 
 t.test("every export that docs/plugins.md mentions exists", async (t) => {
   const page = text("docs/plugins.md");
-  const doors = new Map<string, Map<string, string>>(
+  const entries = new Map<string, Map<string, string>>(
     Object.entries({ "": "index", "/store": "store", "/protocol": "protocol", "/testing": "testing" }).map(
       ([path, file]) => [`model-gateway${path}`, exported(`src/${file}.ts`)] as const,
     ),
@@ -67,7 +67,7 @@ t.test("every export that docs/plugins.md mentions exists", async (t) => {
   ]);
   t.ok(imports.length > 1 && rows.length > 1, `${imports.length} imports and ${rows.length} rows`);
   for (const [, list = "", from = ""] of [...imports, ...rows])
-    for (const name of names(list)) if (!doors.get(from)?.has(name)) missing.push(`${name} from ${from}`);
+    for (const name of names(list)) if (!entries.get(from)?.has(name)) missing.push(`${name} from ${from}`);
 
   // What else stands in code among the sentences: classes and types, and functions that are called.
   const sentences = page.replaceAll(/^```[\s\S]*?^```/gm, "");
@@ -103,7 +103,7 @@ t.test("every export that docs/plugins.md mentions exists", async (t) => {
   ]);
   t.ok(named.size > 40, `${named.size} names`);
   for (const name of named)
-    if (!elsewhere.has(name) && ![...doors.values()].some((door) => door.has(name))) missing.push(name);
+    if (!elsewhere.has(name) && ![...entries.values()].some((entry) => entry.has(name))) missing.push(name);
   t.same(missing, [], "listed, but exported by no entry point");
   t.same(
     [...elsewhere].filter((name) => !named.has(name)),
