@@ -38,7 +38,6 @@ const INTERIM_INTERVAL = 5000;
 const MINUTE = 60_000;
 /** Rows a minute of requests that were refused because of their key: more would let anyone fill the disk. */
 const UNKEYED_PER_MINUTE = 100;
-const KEY_ERRORS: ReadonlySet<string> = new Set(["missing_api_key", "invalid_api_key", "too_many_wrong_keys"]);
 
 /** Members of an entry that only the operator sees. */
 const OPERATORS_MEMBERS: ReadonlySet<string> = new Set(["key", "group", "tags", "once", "address", "assumedCost"]);
@@ -153,7 +152,7 @@ export default class UsagePlugin implements Plugin {
 
   done(exchange: DoneExchange): void {
     if (exchange.dryRun) return;
-    if (exchange.error && KEY_ERRORS.has(exchange.error.code) && !this.takeUnkeyed()) return;
+    if (exchange.error?.isUnkeyed && !this.takeUnkeyed()) return;
     exchange.onUsage = undefined;
     const reading = this.reading(exchange);
     readUnseen(exchange, reading);

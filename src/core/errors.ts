@@ -312,6 +312,12 @@ function faultOf(code: string, { status, allow, details }: ErrorDetails): string
   }
 }
 
+const KEY_ERRORS: ReadonlySet<string> = new Set<ErrorCode>([
+  "missing_api_key",
+  "invalid_api_key",
+  "too_many_wrong_keys",
+]);
+
 /**
  * A refusal or failure that is sent to the client in the dialect of its protocol. One with a value that cannot be sent becomes a
  * `plugin_failed` with the reason as its cause: throwing here would end the process where a plugin creates it in a timer.
@@ -367,6 +373,11 @@ export class GatewayError extends Error {
   /** Whether the code is a plugin's own, which is sent to clients unchanged. */
   get isPluginCode(): boolean {
     return !Object.hasOwn(REFUSALS, this.code);
+  }
+
+  /** Whether it refuses a request without a right key, which anybody may send as often as they like. */
+  get isUnkeyed(): boolean {
+    return KEY_ERRORS.has(this.code);
   }
 
   /** Returns any thrown value as a GatewayError; a foreign one gets the code `code` and becomes its cause. */

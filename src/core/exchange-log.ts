@@ -11,9 +11,6 @@ export const LOG_FIELDS = ["owner", "group", "tags", "operation", "cost_usd", "u
 
 export type LogField = (typeof LOG_FIELDS)[number];
 
-/** Codes of requests without a right key, which anybody may send. */
-const KEY_ERRORS: ReadonlySet<string> = new Set(["missing_api_key", "invalid_api_key", "too_many_wrong_keys"]);
-
 /** Number of responses since the start whose usage could not be read. */
 let unreadUsages = 0;
 
@@ -42,7 +39,7 @@ export interface ExchangeLogParts {
 export function logExchange(exchange: Exchange, parts: ExchangeLogParts, failed: GatewayError | undefined): void {
   const { log, redactor, logFields } = parts;
   const { error, caller, model, attempts, answerer, charge } = exchange;
-  if (error && KEY_ERRORS.has(error.code) && !takeRefusalLine(log)) return;
+  if (error?.isUnkeyed && !takeRefusalLine(log)) return;
   // As recorded in the ledger: estimated, where the provider reported none.
   const usage = charge?.usage ?? exchange.usage;
   const last = attempts.at(-1);
