@@ -213,8 +213,7 @@ export class ExchangeTranslation {
     if (!isTranslatable(protocol)) return;
     const { source } = this;
     const to = destination(attempt, protocol);
-    const { withoutState } = attempt;
-    if (!withoutState && !this.mayHoldState && !mayLackState(this.exchange, source, attempt.target)) return;
+    if (!attempt.withoutState && !this.mayHoldState && !mayLackState(this.exchange, source, attempt.target)) return;
     const { edits, losses } = removeUnreadable(
       source.bytes(),
       source.json() as JsonObject,
@@ -222,7 +221,6 @@ export class ExchangeTranslation {
       to,
       this.exchange.strict,
       this.owners,
-      withoutState,
     );
     this.losses = attempt.losses = losses;
     attempt.edit(edits);

@@ -26,8 +26,6 @@ const UNREADABLE_SEARCH_NOTICE =
  * @param body the same, parsed
  * @param strict whether a loss is refused
  * @param owners the state's possible owners
- * @param removesAll whether all state is removed, also what its provider may have made: it has refused the request for it. What
- * stands for a part of the conversation stays
  * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
  */
 export function removeUnreadable(
@@ -37,9 +35,9 @@ export function removeUnreadable(
   to: RequestDestination,
   strict: boolean,
   owners?: readonly string[],
-  removesAll = false,
 ): UnreadableEdits {
   const losses = lossesFor(to, strict);
+  const { withoutState = false } = to;
   const { opaque } = to.protocol.translation.request;
   const remove: JsonPath[] = [];
   const replace: [JsonPath, string][] = [];
@@ -47,12 +45,14 @@ export function removeUnreadable(
   for (const place of opaque.find(body)) {
     const state = openStateAt(place, body, envelopes, owners);
     if (!state) {
-      if (removesAll && !place.replacement) removed.push(place);
+      // What stands for a part of the conversation stays.
+      if (withoutState && !place.replacement) removed.push(place);
       continue;
     }
     const replacement = place.replacement?.(state);
     if (replacement !== undefined) replace.push([place.span, replacement]);
-    else if (removesAll || !isReadable(state, { protocol: to.protocol.name, account: to.account })) removed.push(place);
+    else if (withoutState || !isReadable(state, { protocol: to.protocol.name, account: to.account }))
+      removed.push(place);
     else if (state.kind === UNSIGNED_KIND) remove.push(place.path);
     else replace.push([place.path, JSON.stringify(state.data)]);
   }
