@@ -310,8 +310,8 @@ export class Downstream {
         // A client that was too slow is not waited for again.
         if (exchange.error?.code !== "body_timeout") halfCloseEarly(request, response);
       });
-    // Emitted once: `once` would wrap the listener, for nothing.
-    response.on("close", () => {
+    // Not `on`: the connection keeps its last response, and with the listener the exchange.
+    response.once("close", () => {
       if (!response.writableFinished) exchange.abort();
       else if (!request.complete && !request.destroyed) discardRest(request);
     });
