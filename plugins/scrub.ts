@@ -88,7 +88,7 @@ export default class Scrub implements Plugin {
     exchange.headers.deleteWhere((name) => {
       const mark = headers.find(name);
       if (!mark) return false;
-      found.unshift({ name, mark });
+      found.push({ name, mark });
       return this.shouldRemove(mark);
     });
     for (const name of exchange.query.names()) {

@@ -170,7 +170,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.restartTimeout();
   }
 
-  onHead({ status, headers, keys, encoding, endsWithConnection }: ResponseHead): void {
+  onHead({ status, headers, names, encoding, endsWithConnection }: ResponseHead): void {
     if (this.ended) return;
     // What is not written yet, the connection has. The request is not repeated from now on.
     if (!(this.body instanceof Readable)) this.body = this.outgoing.body = undefined;
@@ -181,7 +181,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (status === 304 && this.method !== "GET" && this.method !== "HEAD")
       throw new GatewayError("upstream_invalid", { cause: this.fault("STATUS_304") });
     this.status = status;
-    this.headers = new HeaderList(headers, keys);
+    this.headers = new HeaderList(headers, names);
     this.progress = "answering";
     this.startTimeout("idle");
     if (endsWithConnection && status === 200 && coding === undefined && isJson(this.headers))

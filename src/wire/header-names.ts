@@ -12,6 +12,8 @@ export interface HeaderName {
   readonly isToken: boolean;
   /** Whether it is a hop-by-hop header (RFC 9110 §7.6.1). */
   readonly isHopByHop: boolean;
+  /** One of 30 bits, the same in any spelling. */
+  readonly bit: number;
 }
 
 const HOP_BY_HOP = [
@@ -45,6 +47,7 @@ const recentNames: HeaderName[] = new Array(CACHE_SLOTS).fill({
   bytes: new Uint8Array(),
   isToken: false,
   isHopByHop: false,
+  bit: 0,
 });
 
 /** Returns what is known about a header name in any spelling. */
@@ -63,13 +66,15 @@ export function headerName(spelling: string): HeaderName {
  */
 export const isConnectionHeader = (key: string): boolean => key === "connection" || key === "proxy-connection";
 
+const bitOf = (key: string): number => 1 << (cacheSlot(key, CACHE_SLOTS) % 30);
+
 function createName(text: string): HeaderName {
   const spelling = internalize(text);
   const lower = spelling.toLowerCase();
   const key = names.get(lower)?.key ?? internalize(lower);
   // A copy, as a short buffer keeps those around it in memory.
   const bytes = new Uint8Array(Buffer.from(spelling, "latin1"));
-  const name = { spelling, key, bytes, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key) };
+  const name = { spelling, key, bytes, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key), bit: bitOf(key) };
   if (spelling.length > MAX_CACHED_LENGTH) return name;
   if (names.size >= MAX_CACHED) names.clear();
   names.set(spelling, name);

@@ -23,28 +23,30 @@ export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
  */
 export class HeaderList {
   /** Lower-case names, one for each line. */
-  private readonly keys: string[];
+  private readonly keys: string[] = [];
+  /** The bits of all names that occur or have occurred: most names that are looked for do not. */
+  private bits = 0;
 
   /**
    * @param lines name, value, name, value, … as in node's `rawHeaders`
-   * @param keys their lower-case names, if these are known
+   * @param names what is known about the names, if they have been looked up
    */
   constructor(
     readonly lines: string[] = [],
-    keys?: string[],
+    names?: readonly HeaderName[],
   ) {
-    this.keys = keys ?? [];
-    if (!keys) for (let i = 0; i < lines.length; i += 2) this.keys.push(headerName(lines[i] as string).key);
+    if (names) for (const name of names) this.addKey(name);
+    else for (let i = 0; i < lines.length; i += 2) this.addKey(headerName(lines[i] as string));
   }
 
   /** The first value of a header, or undefined. */
   get(name: string): string | undefined {
-    const index = this.indexOf(headerName(name).key);
+    const index = this.indexOf(headerName(name));
     return index < 0 ? undefined : this.lines[2 * index + 1];
   }
 
   has(name: string): boolean {
-    return this.indexOf(headerName(name).key) >= 0;
+    return this.indexOf(headerName(name)) >= 0;
   }
 
   /**
@@ -52,26 +54,26 @@ export class HeaderList {
    * @throws TypeError for an invalid name or value, and for a header that frames the message
    */
   set(name: string, value: string): this {
-    const { key } = checkHeader(name, value);
-    const index = this.indexOf(key);
+    const header = checkHeader(name, value);
+    const index = this.indexOf(header);
     if (index < 0) return this.append(name, value);
     this.lines[2 * index + 1] = value;
-    for (let i = this.keys.length - 1; i > index; i--) if (this.keys[i] === key) this.removeAt(i);
+    for (let i = this.keys.length - 1; i > index; i--) if (this.keys[i] === header.key) this.removeAt(i);
     return this;
   }
 
   /** @throws TypeError for an invalid name or value, and for a header that frames the message */
   append(name: string, value: string): this {
-    const { key } = checkHeader(name, value);
+    const header = checkHeader(name, value);
     this.lines.push(name, value);
-    this.keys.push(key);
+    this.addKey(header);
     return this;
   }
 
   delete(name: string): boolean {
-    const { key } = headerName(name);
+    const header = headerName(name);
     let removed = false;
-    for (let index = this.indexOf(key); index >= 0; index = this.indexOf(key, index)) {
+    for (let index = this.indexOf(header); index >= 0; index = this.indexOf(header, index)) {
       this.removeAt(index);
       removed = true;
     }
@@ -80,12 +82,18 @@ export class HeaderList {
 
   /** Removes every line whose lower-case name and value the test accepts; returns the number of removed lines. */
   deleteWhere(test: (key: string, value: string) => boolean): number {
-    let removed = 0;
-    for (let i = this.keys.length - 1; i >= 0; i--) {
-      if (!test(this.keys[i] as string, this.lines[2 * i + 1] as string)) continue;
-      this.removeAt(i);
-      removed++;
+    const { keys, lines } = this;
+    let kept = 0;
+    for (let i = 0; i < keys.length; i++) {
+      const [key, value] = [keys[i] as string, lines[2 * i + 1] as string];
+      if (test(key, value)) continue;
+      lines[2 * kept] = lines[2 * i] as string;
+      lines[2 * kept + 1] = value;
+      keys[kept++] = key;
     }
+    const removed = keys.length - kept;
+    // An element at a time: `splice`, and setting a length, take longer.
+    for (let i = 0; i < removed; i++) this.removeLast();
     return removed;
   }
 
@@ -107,6 +115,7 @@ export class HeaderList {
   /** Returns a list of the lines whose lower-case name the test accepts. */
   filter(test: (key: string) => boolean): HeaderList {
     const filtered = new HeaderList();
+    filtered.bits = this.bits;
     for (let i = 0; i < this.keys.length; i++) {
       const key = this.keys[i] as string;
       if (!test(key)) continue;
@@ -117,10 +126,22 @@ export class HeaderList {
   }
 
   /** A loop, because cached names are compared by reference where `Array.indexOf` compares characters. */
-  private indexOf(key: string, from = 0): number {
+  private indexOf({ key, bit }: HeaderName, from = 0): number {
+    if ((this.bits & bit) === 0) return -1;
     const { keys } = this;
     for (let i = from; i < keys.length; i++) if (keys[i] === key) return i;
     return -1;
+  }
+
+  private addKey({ key, bit }: HeaderName): void {
+    this.keys.push(key);
+    this.bits |= bit;
+  }
+
+  private removeLast(): void {
+    this.keys.pop();
+    this.lines.pop();
+    this.lines.pop();
   }
 
   private removeAt(i: number): void {

@@ -8,8 +8,8 @@ export interface ResponseHead {
   status: number;
   /** Flat name, value list in original order and spelling: latin1, without hop-by-hop fields. */
   headers: string[];
-  /** The lower-case names in `headers`; undefined: not known. */
-  keys?: string[] | undefined;
+  /** What is known about the names in `headers`; undefined: it must be looked up. */
+  names?: HeaderName[] | undefined;
   /** The content codings of the body, as sent; undefined: none. */
   encoding: string | undefined;
   /** Whether the body ends with the connection, which may also have been cut. */
@@ -39,7 +39,7 @@ const FORBIDDEN = /[\0-\x08\v\f\x0e-\x1f\x7f]/;
 export class ParsedHead implements ResponseHead {
   readonly status: number;
   headers: string[] = [];
-  keys: string[] | undefined = [];
+  names: HeaderName[] | undefined = [];
   encoding: string | undefined;
   chunked = false;
   /** Bytes of the body, if given. */
@@ -67,7 +67,7 @@ export class ParsedHead implements ResponseHead {
     if (this.chunked && this.length !== undefined) throw new Http1Error("RESPONSE_FRAMED_TWICE");
     if (!this.connectionFields) return;
     this.headers = withoutHeaders(this.headers, this.connectionFields);
-    this.keys = undefined;
+    this.names = undefined;
   }
 
   get endsWithConnection(): boolean {
@@ -81,10 +81,11 @@ export class ParsedHead implements ResponseHead {
   }
 
   /** Records a field line. */
-  field({ key, isHopByHop, spelling }: HeaderName, value: string): void {
+  field(name: HeaderName, value: string): void {
+    const { key, isHopByHop, spelling } = name;
     if (!isHopByHop) {
       this.headers.push(spelling, value);
-      this.keys?.push(key);
+      this.names?.push(name);
       if (key === "content-length") this.setLength(value);
       else if (key === "content-encoding") this.encoding = this.encoding ? `${this.encoding}, ${value}` : value;
     } else if (isConnectionHeader(key)) this.connection(value);
