@@ -10,7 +10,7 @@
  *
  * The code goes to the log; no byte of a response does.
  */
-export type Http1ErrorCode =
+type Http1ErrorCode =
   | "CONNECTION_CLOSED"
   | "POOL_CLOSED"
   | "REQUEST_INVALID"
