@@ -189,7 +189,8 @@ export class PassThroughRequest implements ActiveResponse {
    */
   restoreFraming(options: { selfHandleResponse?: boolean }): void {
     this.options = options;
-    this.request.headers = framing(this.request);
+    const headers = framing(this.request);
+    this.request.headers = mayStayUnread(this.request) ? { ...headers, connection: "close" } : headers;
   }
 
   /** Called when the library's request has a socket, which may not be connected yet. */
@@ -208,10 +209,12 @@ export class PassThroughRequest implements ActiveResponse {
     });
     // Node holds a head until the first byte of the body. Flushing in `setImmediate` still sends both together if that byte comes
     // in this turn.
-    if (hasBody(this.request))
+    if (hasBody(this.request)) {
+      if (mayStayUnread(this.request)) upstream.shouldKeepAlive = false;
       setImmediate(() => {
         if (!upstream.headersSent && !upstream.destroyed) upstream.flushHeaders();
       });
+    }
     // In front of the library's own listener, which writes what it finds in the head.
     upstream.prependOnceListener("response", (answer) => this.onResponse(answer));
     upstream.once("upgrade", (_answer, socket) => {
@@ -482,6 +485,13 @@ function hasBody(request: IncomingMessage): boolean {
   const { "content-length": length, "transfer-encoding": coding } = framing(request);
   return coding !== undefined || (length !== undefined && length !== "0");
 }
+
+/**
+ * Reports whether a request has a body that some servers do not read, but take for the next request of the connection: the answer
+ * to that would be another caller's.
+ */
+const mayStayUnread = (request: IncomingMessage): boolean =>
+  hasBody(request) && !METHODS_WITH_BODY.has(request.method ?? "");
 
 /** Safe methods (RFC 9110 §9.2.1). DELETE is not one: a repeated DELETE would find nothing. */
 const SAFE_METHODS = /^(?:GET|HEAD|OPTIONS)$/;

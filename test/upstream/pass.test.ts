@@ -587,6 +587,29 @@ t.test(
   },
 );
 
+t.test("after a body that many servers leave unread the provider's connection is not used again", async (t) => {
+  const heads: string[] = [];
+  const { port, upstream } = await passing(t, async (socket, request) => {
+    heads.push(request.head);
+    await request.body;
+    return socket.write(OK);
+  });
+  for (const [method, body, connections] of [
+    ["GET", "GET /smuggled HTTP/1.1", 1],
+    ["GET", undefined, 2],
+    ["DELETE", "{}", 2],
+    ["OPTIONS", "{}", 3],
+    ["POST", "{}", 4],
+    ["GET", undefined, 4],
+  ] as const) {
+    const headers = body === undefined ? {} : { "content-length": String(body.length) };
+    t.match(await ask(port, { method, headers }, body), { status: 200, body: "ok" });
+    t.equal(upstream.connections, connections, `${method} ${body}`);
+    const closes = body !== undefined && method !== "POST";
+    t.equal(/^connection: close\r?$/im.test(heads.at(-1) as string), closes, `${method} ${body}`);
+  }
+});
+
 t.test("a connection that breaks before its first answer is not retried", async (t) => {
   const { port, upstream } = await passing(t, (socket) => socket.destroy());
   t.equal((await ask(port)).status, 502);
