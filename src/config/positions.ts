@@ -27,7 +27,6 @@ const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
   BAD_INDENT: "the indentation does not fit the lines around it, or a bracket before it is not closed",
   BLOCK_AS_IMPLICIT_KEY:
     'a value cannot hold another "name: value"; put the value in quotes, or the name on a line of its own',
-  BLOCK_IN_FLOW: "within brackets a value that ends with a colon needs quotes, and a list or a map needs brackets too",
   MULTILINE_IMPLICIT_KEY: 'a name must be followed by ": " on its own line',
   TAG_RESOLVE_FAILED:
     "tags (!name, !!name) mean nothing here; remove it: a variable is written $NAME, the text of a file $file:PATH",
@@ -318,6 +317,8 @@ function syntaxMessage(mistake: YAMLError): string {
   const message = mistake.message.replace(/:.*$/s, "").replace(/(["'])quote$/, "$1");
   if (/^unresolved tag: tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/i.test(mistake.message))
     return "this value is not what its tag says; remove the tag";
+  if (message.startsWith("Block collections"))
+    return "within brackets a value that ends with a colon needs quotes, and a list or a map needs brackets too";
   if (message.includes("call stack")) return "nested too deeply; a bracket may have been repeated by mistake";
   return SYNTAX[mistake.code] ?? message.charAt(0).toLowerCase() + message.slice(1);
 }
