@@ -319,6 +319,7 @@ function syntaxMessage(mistake: YAMLError): string {
     return "this value is not what its tag says; remove the tag";
   if (message.startsWith("Block collections"))
     return "within brackets a value that ends with a colon needs quotes, and a list or a map needs brackets too";
+  if (message.startsWith("Implicit map keys")) return 'this line has no ": ": write "name: value"';
   if (message.includes("call stack")) return "nested too deeply; a bracket may have been repeated by mistake";
   return SYNTAX[mistake.code] ?? message.charAt(0).toLowerCase() + message.slice(1);
 }

@@ -116,6 +116,8 @@ t.test("of invalid syntax the first mistake is reported, in plain words", async 
       "1:9",
       "within brackets a value that ends with a colon needs quotes, and a list or a map needs brackets too",
     ],
+    ["a: 1\nb\n", "2:1", 'this line has no ": ": write "name: value"'],
+    ["a:1\nb: 2\n", "1:1", 'a name must be followed by ": " on its own line'],
     ["a: !secret x\n", "1:4", TAG],
     ["a: !!set { b }\n", "1:4", TAG],
     ["a:\n  - b: !!omap # a comment\n      - c: 1\n", "2:8", TAG],
