@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { readError } from "../config/load.ts";
 import { YamlSource } from "../config/positions.ts";
 import { ConfigError, type Problem } from "../config/problems.ts";
-import { resolveReferences, unresolvedReason } from "../config/secrets.ts";
+import { resolveReferences, unresolvedReason } from "../config/references.ts";
 import { atPath } from "../config/tree.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { formatAddress } from "../config/units.ts";

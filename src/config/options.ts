@@ -1,6 +1,7 @@
 import type { ZodSafeParseResult, ZodType } from "zod";
 import type { ConfigPath, Report } from "./problems.ts";
-import { isOptionSecret, resolveReferences, unresolvedReason } from "./secrets.ts";
+import { resolveReferences, unresolvedReason } from "./references.ts";
+import { isOptionSecret } from "./secrets.ts";
 import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
 
 /** A plugin's options with their references resolved. */

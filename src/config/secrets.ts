@@ -1,72 +1,9 @@
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 import shapes from "../core/key-shapes.json" with { type: "json" };
 import { decodeOrKeep } from "../wire/query.ts";
 import type { ConfigPath } from "./problems.ts";
+import { isReference, writtenPart } from "./references.ts";
 import { nearest } from "./suggest.ts";
 import type { Config } from "./types.ts";
-
-/** A text with its references resolved; or the variable without a value, and why; or the error in the text. */
-type ResolvedText = { value: string } | { unset: string; why: string } | { wrong: string };
-
-const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
-const REFERENCES = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
-
-/**
- * Resolves `$NAME`, `${NAME}`, `${NAME:-default}` and `$file:/path`. An empty variable counts as not set. Messages never repeat a
- * value.
- * @param folder the base of relative paths in `$file:`
- */
-export function resolveReferences(text: string, env: NodeJS.ProcessEnv, folder: string): ResolvedText {
-  if (text.startsWith("$file:")) return readSecretFile(text.slice("$file:".length), folder);
-  const name = /^\$([A-Za-z_]\w*)$/.exec(text)?.[1];
-  if (name !== undefined) return env[name] ? { value: env[name] } : unsetVariable(name, env);
-  let missing: string | undefined;
-  const value = text.replaceAll(REFERENCES, (_, name: string, otherwise?: string) => {
-    const found = env[name] || otherwise;
-    if (found === undefined || (found === "" && otherwise === undefined)) missing ??= name;
-    return found ?? "";
-  });
-  if (missing !== undefined) return unsetVariable(missing, env);
-  if (text.startsWith("$") && value === text) return { wrong: `not a reference to a secret; ${FORMS}` };
-  if (text.replaceAll(REFERENCES, "").includes("${")) return { wrong: `not a reference to a secret; ${FORMS}` };
-  return { value };
-}
-
-/** References as other programs write them, and one behind another word. */
-const FOREIGN_REFERENCE =
-  /^(?:os\.environ[/[]|process\.env\.|vault:|env[.:])\S+$|^\$?\{\{.*\}\}$|^%[A-Za-z_]\w*%$|\s\$[A-Za-z_]\w*$/;
-
-/** Returns why a text is not the secret itself, but where another program would find it; undefined for any other text. */
-export const foreignReference = (text: string): string | undefined =>
-  FOREIGN_REFERENCE.test(text) ? `the gateway would take this text itself for the secret; ${FORMS}` : undefined;
-
-const unsetVariable = (name: string, env: NodeJS.ProcessEnv): ResolvedText => ({
-  unset: name,
-  why: `${name} is ${env[name] === undefined ? "not set" : "empty"}`,
-});
-
-/** Returns why a text has no value, and what to write. */
-export function unresolvedReason(found: Exclude<ResolvedText, { value: string }>): string {
-  return "wrong" in found ? found.wrong : `${found.why}; set it, or write "\${${found.unset}:-default}"`;
-}
-
-function readSecretFile(path: string, folder: string): ResolvedText {
-  const full = resolve(folder, path);
-  try {
-    const value = readFileSync(full, "utf8").replace(/\r?\n$/, "");
-    return value === "" ? { wrong: `the file of $file:${full} is empty` } : { value };
-  } catch (thrown) {
-    const code = (thrown as NodeJS.ErrnoException).code;
-    // Written as a reference: any other path below a folder like /run/secrets would be taken for a secret, and masked.
-    return {
-      wrong:
-        code === "ENOENT"
-          ? `there is no file at $file:${full}; put the secret there, or write another path`
-          : `cannot read (${code}) $file:${full}`,
-    };
-  }
-}
 
 /**
  * Returns every secret that the gateway sends elsewhere, or stores: foreign texts for a client or the log may contain one.
@@ -223,8 +160,7 @@ const [PASSWORD, LONG_STEP] = [/:\/\/[^\s/@]*:[^\s/@]+@/, /[\w-]{16,}/];
 
 /** Reports whether the value at this path certainly is a literal secret, which a reference could replace. */
 export function isLiteralSecret(path: ConfigPath, value: string): boolean {
-  // A reference's value is not written here, but its default is.
-  const written = value.replaceAll(REFERENCES, (_, _name, otherwise = "") => otherwise);
+  const written = writtenPart(value);
   if (isNonSecret(written)) return false;
   if (PASSWORD.test(written)) return true;
   // A reference usually stands for the secret part of its URL.
@@ -274,9 +210,6 @@ export const isPluginsSection = (section: string): boolean =>
 
 /** Reports whether a text is a reference, a number or a switch. */
 export const isNonSecret = (text: string): boolean => isReference(text) || SWITCH.test(text) || NUMBER.test(text);
-
-/** Reports whether a text only names where a secret is stored. */
-const isReference = (text: string): boolean => /^\$\w+$|^\$\{\w+(?::-)?\}$|^\$file:/.test(text);
 
 /** Returns the secret in a scalar's source text, without its quotes; empty for a mere reference. */
 export function literalSecret(source: string): string {

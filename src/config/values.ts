@@ -7,9 +7,10 @@ import { displayUrl, parsePostgresUrl, type StoreLocation } from "../store/postg
 import { readOidc } from "./oidc.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
 import { parseRedisAddress } from "./redis-address.ts";
+import { foreignReference, resolveReferences, unresolvedReason } from "./references.ts";
 import { AdminSchema } from "./schema/admin.ts";
 import { FileSchema } from "./schema.ts";
-import { foreignReference, resolveReferences, unresolvedReason, weakness } from "./secrets.ts";
+import { weakness } from "./secrets.ts";
 import { atPath, entries, isMap, items, type YamlValue } from "./tree.ts";
 import type { AdminAddress, ListenAddress, OidcSettings } from "./types.ts";
 
