@@ -17,7 +17,7 @@ import { JsonLog, type Log } from "../core/log.ts";
 import { Redactor } from "../core/redactor.ts";
 import { GATEWAY_VERSION } from "../core/version.ts";
 import { stopAfterCrash } from "../crash.ts";
-import { inheritedSocket } from "../downstream/listener.ts";
+import { inheritedSocket, tryAddress } from "../downstream/listener.ts";
 import { Gateway } from "../gateway.ts";
 import { type LoadedConfig, loadWithExtensions } from "../loaded-config.ts";
 import { triedFiles } from "../loader/versions.ts";
@@ -157,6 +157,7 @@ async function startGateway(
 ): Promise<Gateway | Primary> {
   const { config } = loaded;
   const address = inheritedSocket("listen", env) ?? config.listen;
+  await tryAddress(address);
   if (config.workers > 1) {
     // Created before there are several processes that would.
     if (config.envelopes.key === undefined && !config.store.postgres)

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { listenOptions } from "../core/networks.ts";
@@ -88,6 +89,17 @@ export class Listener {
     // Both servers share the socket now; the new one gets its connections.
     this.server = next.listen(this.server, backlog);
   }
+}
+
+/**
+ * Tries whether an address can be listened on, and leaves it: what cannot listen shall not change a store for its version before.
+ * @throws the system's error for the address
+ */
+export async function tryAddress(address: SocketAddress): Promise<void> {
+  if ("fd" in address) return;
+  const server = createServer((socket) => socket.destroy()).listen(listenOptions(address));
+  await once(server, "listening");
+  await once(server.close(), "close");
 }
 
 /** The first file descriptor passed by systemd (`sd_listen_fds(3)`). */

@@ -132,6 +132,7 @@ t.test("a start that fails prints the reason in a line and exits with 1", async 
     busy.text(),
     /is taken: stop what listens there, or change it in gateway\.yaml, where listen: or admin: says it/,
   );
+  t.notOk(existsSync(join(busy.folder, "gateway.db")), "before it makes or changes a store");
 });
 
 t.test("the file in effect is named, and said to be the bundled one where a folder has none", async (t) => {

@@ -6,7 +6,7 @@ import { networkInterfaces } from "node:os";
 import { Worker } from "node:worker_threads";
 import t from "tap";
 import { peerAddress } from "../../src/core/networks.ts";
-import { inheritedSocket, Listener } from "../../src/downstream/listener.ts";
+import { inheritedSocket, Listener, tryAddress } from "../../src/downstream/listener.ts";
 import { boundSocket } from "../support/kept-socket.ts";
 import { EVERY_CASE } from "../support/sample.ts";
 import { until } from "../support/until.ts";
@@ -116,12 +116,17 @@ t.test(
   },
 );
 
-t.test("an address in use is reported", async (t) => {
+t.test("an address in use is reported, and one that is tried stays free", async (t) => {
   const other = createServer().listen(0, "127.0.0.1");
   t.teardown(() => other.close());
   await once(other, "listening");
   const { port } = other.address() as AddressInfo;
-  await t.rejects(new Listener({ host: "127.0.0.1", port }, () => {}).listen(), { code: "EADDRINUSE" });
+  const address = { host: "127.0.0.1", port };
+  await t.rejects(new Listener(address, () => {}).listen(), { code: "EADDRINUSE" });
+  await t.rejects(tryAddress(address), { code: "EADDRINUSE" });
+  await once(other.close(), "close");
+  await tryAddress(address);
+  await tryAddress(address);
 });
 
 t.test("inherited sockets are those of this process, by name, otherwise the public listener's", async (t) => {
