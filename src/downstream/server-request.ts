@@ -120,7 +120,7 @@ export class ServerRequest extends IncomingMessage {
   static {
     Object.defineProperty(ServerRequest.prototype, "headers", {
       get(this: ServerRequest): IncomingHttpHeaders {
-        this.usedHeaders ??= new UsedHeaders(this.headerList) as object as IncomingHttpHeaders;
+        this.usedHeaders ??= usedHeadersOf(this.headerList);
         return this.usedHeaders;
       },
       set(this: ServerRequest, headers: IncomingHttpHeaders) {
@@ -130,31 +130,12 @@ export class ServerRequest extends IncomingMessage {
   }
 }
 
-/** The headers that node's server or the gateway reads from `headers`, each looked up when it is read. */
-class UsedHeaders {
-  constructor(private readonly lines: HeaderList) {}
-
-  get host(): string | undefined {
-    return this.lines.get("host");
-  }
-
-  get te(): string | undefined {
-    return this.lines.get("te");
-  }
-
-  get expect(): string | undefined {
-    return this.lines.get("expect");
-  }
-
-  get "content-type"(): string | undefined {
-    return this.lines.get("content-type");
-  }
-
-  get "content-encoding"(): string | undefined {
-    return this.lines.get("content-encoding");
-  }
-
-  get "content-length"(): string | undefined {
-    return this.lines.get("content-length");
-  }
-}
+/** Returns the headers that node's server or the gateway reads from `headers`. */
+const usedHeadersOf = (lines: HeaderList): IncomingHttpHeaders => ({
+  host: lines.get("host"),
+  te: lines.get("te"),
+  expect: lines.get("expect"),
+  "content-type": lines.get("content-type"),
+  "content-encoding": lines.get("content-encoding"),
+  "content-length": lines.get("content-length"),
+});
