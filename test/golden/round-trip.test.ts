@@ -297,6 +297,15 @@ const EXCEPTIONS: readonly Exception[] = [
     }),
   },
   {
+    why: "clients require counts of cached and of written tokens: 0 where none is told",
+    in: ["anthropic-messages"],
+    without: eachEnding((usage) => {
+      const counts = asObject(usage["in"]) ?? {};
+      const isUnwritten = asObject(counts["write"])?.["unsplit"] === 0;
+      return { ...usage, in: without(counts, counts["cached"] === 0 ? "cached" : "", isUnwritten ? "write" : "") };
+    }),
+  },
+  {
     why: "that nobody asked for a tier has several names",
     in: ["gemini", "openai-chat", "openai-responses"],
     without: eachEnding((usage) => (USUAL_TIER.has(usage["tier"]) ? without(usage, "tier") : usage)),
