@@ -37,8 +37,10 @@ export async function* pruneSqlite(
     database.prepare("delete from usage_pruned").run();
     database.prepare("insert into usage_pruned (before) values (?)").run(before);
   });
+  // Those of one time in the order in which they were written: rows that leave a page of SQLite here and there have been moved in it
+  // before, and what was moved is not overwritten.
   const remove = database.prepare(
-    `delete from usage where rowid in (select rowid from usage where time < ? order by time limit ${step.rows})`,
+    `delete from usage where rowid in (select rowid from usage where time < ? order by time, rowid limit ${step.rows})`,
   );
   const forget = (table: "usage_once" | "journal") =>
     database.prepare(
