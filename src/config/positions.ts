@@ -140,12 +140,14 @@ export class YamlSource {
     return { problems: [...doubled, ...dangling, ...this.checkEncoding()], broken: dangling.length > 0 };
   }
 
-  /** Warns of the first character that was not UTF-8: a name or a key with it would never match. */
+  /**
+   * Warns of the first character that was not UTF-8: a name or a key with it would never match. It may be in the file as U+FFFD,
+   * where an editor has saved what it had read.
+   */
   private checkEncoding(): Problem[] {
     const at = this.text.indexOf("\uFFFD");
-    return at < 0
-      ? []
-      : [this.problemAt([at, at + 1], "this character is not UTF-8; save the file as UTF-8", "warning")];
+    const message = "this character was not UTF-8: write it again, and save the file as UTF-8";
+    return at < 0 ? [] : [this.problemAt([at, at + 1], message, "warning")];
   }
 
   /** Returns an error for a directive that asks for another version of YAML, in which `on` and `off` are no texts. */

@@ -253,14 +253,19 @@ t.test("a file in UTF-16 is reported as that", async (t) => {
   }
 });
 
-t.test("a character that is not UTF-8 is reported with its position", async (t) => {
-  const file = join(t.testdir({}), "latin1.yaml");
-  writeFileSync(file, Buffer.from(MINIMAL_CONFIG.replace("models:", "# \xe4\nmodels:"), "latin1"));
-  const { warnings } = await loadConfig(file, extensions, {});
-  t.match(warnings, [
-    { severity: "warning", column: 3, message: "this character is not UTF-8; save the file as UTF-8" },
-  ]);
-});
+t.test(
+  "a character that is not UTF-8, or was not before an editor saved it, is reported with its position",
+  async (t) => {
+    const file = join(t.testdir({}), "latin1.yaml");
+    const written = Buffer.from(MINIMAL_CONFIG.replace("models:", "# \xe4\nmodels:"), "latin1");
+    for (const bytes of [written, written.toString()]) {
+      writeFileSync(file, bytes);
+      const { warnings } = await loadConfig(file, extensions, {});
+      const message = "this character was not UTF-8: write it again, and save the file as UTF-8";
+      t.match(warnings, [{ severity: "warning", column: 3, message }]);
+    }
+  },
+);
 
 t.test("warnings list what is disabled with its position, and do not count as mistakes", async (t) => {
   const config = await load(
