@@ -55,6 +55,7 @@ const TEXT_MODES: ReadonlySet<string> = new Set(["chat", "responses"]);
 const ROUTE = /^(?:responses|o_series|gpt5_series)\//;
 /** Hosts of Azure that serve its OpenAI API for all deployments; others serve one model with the API that their path begins. */
 const AZURE_OPENAI = /\.(?:openai\.azure\.com|services\.ai\.azure\.com|cognitiveservices\.azure\.com)$/;
+
 /** Converts a config.yaml of LiteLLM's proxy. */
 export default function litellm(file: unknown, vendors: readonly KnownVendor[]) {
   const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1], HINTS);
