@@ -47,7 +47,8 @@ const Reload = z.strictObject({
 });
 
 const SPAN = {
-  since: "Unix milliseconds, or like 24h, 7d, today, yesterday; the last 24 hours where it is left out.",
+  since:
+    "Unix milliseconds, or like 24h, today, 2026-11-22, 2026-11-22T12:00Z; the last 24 hours where it is left out.",
   until: "As since; now where it is left out.",
 };
 const PAGE = { limit: "How many: 100, at most 1000.", before: "The `next` of the answer before." };

@@ -32,10 +32,12 @@ export const PAST_MOMENT_FORMS =
 function parseDateIn(text: string, zone: () => string): number | undefined {
   const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(?::\d\d)?)?$/.exec(text);
   if (!form) return undefined;
+  // Outside of the try: that the zone is not known is no reason to read the text in another one.
+  const timeZone = zone();
   try {
     return form[1] === undefined
-      ? Temporal.PlainDate.from(text).toZonedDateTime(zone()).startOfDay().epochMilliseconds
-      : Temporal.PlainDateTime.from(text).toZonedDateTime(zone()).epochMilliseconds;
+      ? Temporal.PlainDate.from(text).toZonedDateTime(timeZone).startOfDay().epochMilliseconds
+      : Temporal.PlainDateTime.from(text).toZonedDateTime(timeZone).epochMilliseconds;
   } catch {
     return undefined;
   }

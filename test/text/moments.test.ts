@@ -53,10 +53,22 @@ t.test("a past moment may be a day in words, or milliseconds", async (t) => {
   t.equal(parsePastMoment("2026-11-01T09:30:05", NOW, zone), Date.UTC(2026, 10, 1, 0, 30, 5));
   for (const text of ["2026-02-30", "2026-02-30T12:00", "2026-11-01T24:00", "2026-11-01T12:60"])
     t.throws(() => parsePastMoment(text, NOW, zone), /is not a time/, text);
+  const berlin = () => "Europe/Berlin";
+  t.equal(parsePastMoment("2026-03-29T02:30", NOW, berlin), Date.UTC(2026, 2, 29, 1, 30), "skipped: an hour later");
+  t.equal(parsePastMoment("2026-10-25T02:30", NOW, berlin), Date.UTC(2026, 9, 25, 0, 30), "twice: the first one");
   t.equal(parsePastMoment("1790000000000", NOW, zone), 1_790_000_000_000);
   t.equal(parsePastMoment("24h", NOW, t.fail as never), NOW - 86_400_000, "the zone is not needed");
   t.throws(() => parsePastMoment("tomorrow", NOW, zone), /is not a time\. Write today, yesterday/);
   t.throws(() => parseMoment("today", 1, NOW), /is not a time\. Write 90s/, "a future moment cannot be yesterday");
+});
+
+t.test("where the time zone is not known, nothing is read in another one", async (t) => {
+  const unknown = () => {
+    throw new Error("gateway.yaml has a mistake");
+  };
+  for (const text of ["today", "yesterday", "2026-11-01", "2026-11-01T12:00"])
+    t.throws(() => parsePastMoment(text, NOW, unknown), /^gateway\.yaml has a mistake$/, text);
+  for (const text of ["24h", "2026-11-01T12:00Z"]) t.doesNotThrow(() => parsePastMoment(text, NOW, unknown), text);
 });
 
 t.test("a span has a number and a unit", async (t) => {
