@@ -249,11 +249,11 @@ function detachMedia(result: ToolResult, attached: Part[], scope: RequestScope):
 /**
  * Returns the calls that need a signature and have none: the first call of each step after the last user turn. The vendor's
  * models with thinking levels refuse a request without these signatures. [D: thought signatures] A turn with tool results is
- * no user turn here.
+ * no user turn here, nor what follows it after an empty answer, which is not sent.
  */
 function unsignedCalls({ turns }: Conversation, context: EncodeContext): ToolCall[] {
   if (!requiresSignatures(context)) return [];
-  const steps = mergeTurns(turns.filter((turn) => !isSystem(turn)));
+  const steps = mergeTurns(turns.filter((turn) => !isSystem(turn) && turn.parts.some(isWritten)));
   const lastUserTurn = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => part.kind === "tool_result"),
   );

@@ -200,6 +200,14 @@ t.test("the first call of each step since the user's turn has the bypass where i
   }
 });
 
+t.test("a turn that is not sent, as it is empty, does not begin a new one", async (t) => {
+  for (const turn of [assistant(text("")), user(text(""))])
+    for (const later of [[], [user(text("Go on"))]]) {
+      const turns = [user(text("Go")), assistant(call("a", "f")), user(result("a", "1")), turn, ...later];
+      t.match(written({ turns }).body.contents[1]?.parts, [{ thoughtSignature: BYPASS }]);
+    }
+});
+
 t.test("a signature of another protocol is not used here", async (t) => {
   const foreign = { opaque: { protocol: "other", kind: "signature", data: "x" } };
   const { text: body } = written({
