@@ -161,7 +161,9 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
   const price = prices?.versionAt(time)?.price;
   let [tokens, maxCost, requestedOutput] = [0, 0, 0];
   let unpriced: string | undefined;
-  const web_search = Math.max(searches, SEARCH_MODEL.test(target.model) ? 1 : 0);
+  // No translation sends a limit: other protocols have none, and other vendors search more than once.
+  const requested = searches === 0 || untranslated ? searches : Math.max(searches, UNLIMITED_SEARCHES);
+  const web_search = Math.max(requested, SEARCH_MODEL.test(target.model) ? 1 : 0);
   for (const { model, tier, times, tokens: limit } of answers) {
     // Under translation only the target's model is called.
     if (model !== undefined && !untranslated) continue;

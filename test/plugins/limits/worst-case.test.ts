@@ -543,3 +543,35 @@ limits: { default: { budget: $0.05 } }
     [200, 429, 429],
   );
 });
+
+t.test(
+  "a translated request may search as often as one without a limit, which other protocols do not have",
+  async (t) => {
+    const messages = [{ role: "user", content: "a" }];
+    const search = { type: "web_search_20250305", name: "web_search", max_uses: 3 };
+    for (const [speaks, model, path, members] of [
+      ["anthropic-messages", "claude-sonnet-4-5", "/v1/chat/completions", { web_search_options: {} }],
+      ["openai-responses", "gpt-5", "/v1/messages", { tools: [search] }],
+    ] as const) {
+      const { url, upstream } = await startWithProvider(
+        t,
+        `speaks: [${speaks}]`,
+        `models:
+  dear: { targets: [p:${model}], output: 100, price: { input: 1, output: 1, web_search: 0.01 } }
+  cheap: { targets: [p:${model}], output: 100, price: { input: 1, output: 1, web_search: 0.001 } }
+limits: { default: { budget: $0.05 } }
+`,
+      );
+      const ask = async (name: string) => {
+        const body = JSON.stringify({ model: name, messages, max_tokens: 10, ...members });
+        const answer = await fetch(url + path, { method: "POST", headers: asking(), body });
+        await answer.text();
+        return answer.status;
+      };
+      t.equal(await ask("dear"), 429, path);
+      t.equal(upstream.seen.length, 0);
+      t.not(await ask("cheap"), 429);
+      t.match(upstream.seen[0]?.body.toString(), /"type":"web_search/);
+    }
+  },
+);
