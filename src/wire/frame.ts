@@ -78,7 +78,10 @@ export class Frame {
     return mayContain(this.bytes, members, opening);
   }
 
-  /** Whether its bytes contain the word "error", in any case. Searched once, as it is asked about several times. */
+  /**
+   * Whether its bytes contain the word "error" in any case; of more than 2 KiB, in a usual one. Searched once, as it is asked about
+   * several times.
+   */
   get mayHoldError(): boolean {
     this.errorFound ??= containsError(this.current);
     return this.errorFound;
