@@ -80,21 +80,29 @@ export class HeaderList {
     return removed;
   }
 
-  /** Removes every line whose lower-case name and value the test accepts; returns the number of removed lines. */
+  /**
+   * Removes every line whose lower-case name and value the test accepts; returns the number of removed lines. All lines are tested
+   * before one is removed, so that a test may read the list.
+   */
   deleteWhere(test: (key: string, value: string) => boolean): number {
     const { keys, lines } = this;
-    let kept = 0;
-    for (let i = 0; i < keys.length; i++) {
-      const [key, value] = [keys[i] as string, lines[2 * i + 1] as string];
-      if (test(key, value)) continue;
+    let removed: number[] | undefined;
+    for (let i = 0; i < keys.length; i++)
+      if (test(keys[i] as string, lines[2 * i + 1] as string)) (removed ??= []).push(i);
+    if (!removed) return 0;
+    let kept = removed[0] as number;
+    for (let i = kept, next = 0; i < keys.length; i++) {
+      if (i === removed[next]) {
+        next++;
+        continue;
+      }
       lines[2 * kept] = lines[2 * i] as string;
-      lines[2 * kept + 1] = value;
-      keys[kept++] = key;
+      lines[2 * kept + 1] = lines[2 * i + 1] as string;
+      keys[kept++] = keys[i] as string;
     }
-    const removed = keys.length - kept;
     // An element at a time: `splice`, and setting a length, take longer.
-    for (let i = 0; i < removed; i++) this.removeLast();
-    return removed;
+    for (let i = 0; i < removed.length; i++) this.removeLast();
+    return removed.length;
   }
 
   /** Yields lower-case name and value of each line, in order. */

@@ -60,6 +60,22 @@ t.test("deleting by a test gets the lower-case name and the value, and returns t
   t.strictSame(headers.lines, ["Accept", "a"]);
 });
 
+t.test("a test that reads the list, or throws, sees all lines as they were", async (t) => {
+  const lines = ["x-drop", "a", "B", "1", "a", "2", "c", "3"];
+  const headers = new HeaderList([...lines]);
+  const throwing = (name: string) => {
+    if (name === "c") throw new Error("no");
+    return name === "x-drop";
+  };
+  t.throws(() => headers.deleteWhere(throwing));
+  t.strictSame(headers.lines, lines);
+  t.equal(
+    headers.deleteWhere((name) => name === "x-drop" || name === headers.get("x-drop")),
+    2,
+  );
+  t.strictSame([...headers.entries()].flat(), ["b", "1", "c", "3"]);
+});
+
 t.test("filtered lines make another list, in the same order and spelling", async (t) => {
   const headers = list();
   const kept = headers.filter((name) => name !== "accept");
