@@ -87,8 +87,11 @@ export class HeaderList {
   deleteWhere(test: (key: string, value: string) => boolean): number {
     const { keys, lines } = this;
     let removed: number[] | undefined;
-    for (let i = 0; i < keys.length; i++)
-      if (test(keys[i] as string, lines[2 * i + 1] as string)) (removed ??= []).push(i);
+    for (let i = 0; i < keys.length; i++) {
+      if (!test(keys[i] as string, lines[2 * i + 1] as string)) continue;
+      removed ??= [];
+      removed.push(i);
+    }
     if (!removed) return 0;
     let kept = removed[0] as number;
     for (let i = kept, next = 0; i < keys.length; i++) {
