@@ -19,7 +19,6 @@ export type FrameKind = "event" | "element" | "piece" | "end";
 const EVENT = Buffer.from("event");
 const TEXT = Buffer.from("data");
 const LINE = Buffer.from("\n");
-const ERROR = "error";
 
 /** Bytes with a view that is parsed on demand. */
 export class Frame {
@@ -89,7 +88,6 @@ export class Frame {
 
   /** Reports whether its bytes contain a word, at any place. */
   containsWord(word: string): boolean {
-    if (word === ERROR && !this.mayHoldError) return false;
     return containsWord(this.bytes, word);
   }
 

@@ -42,13 +42,13 @@ const MAX_DONE_BYTES = 20;
  * failure is a reported one (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
  */
 function ending(frame: Frame): Ending | undefined {
-  if (frame.mayContain("finish_reason", QUOTE) || mayHoldError(frame)) return readEnding(frame);
+  if (frame.mayContain("finish_reason", QUOTE) || mayFail(frame)) return readEnding(frame);
   return isDone(frame) ? "complete" : undefined;
 }
 
 /** Checks the bytes first: most chunks of some vendors have an `error` that is null. */
-function mayHoldError(frame: Frame): boolean {
-  if (!frame.containsWord(ERROR)) return false;
+function mayFail(frame: Frame): boolean {
+  if (!frame.mayHoldError) return false;
   return (
     frame.event === ERROR ||
     frame.mayContain(ERROR) ||
