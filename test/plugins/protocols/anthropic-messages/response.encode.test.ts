@@ -715,7 +715,7 @@ const TOKENS = ["input_tokens", "output_tokens", "cache_read_input_tokens", "cac
 const STOPS: ReadonlySet<unknown> = new Set(["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]);
 
 t.test("a recorded message that was decoded and encoded again has the same content", async (t) => {
-  const gist = ({ content, stop_reason, usage }: JsonObject) => ({
+  const gist = ({ content, stop_reason, usage }: JsonObject, untold: number | null) => ({
     content: (content as JsonObject[])
       .filter(({ type, text }) => KINDS.has(type) && text !== "")
       .map(({ caller: _, citations, ...block }) => ({
@@ -724,8 +724,7 @@ t.test("a recorded message that was decoded and encoded again has the same conte
         cited: ((citations as JsonObject[] | undefined) ?? []).filter(({ url, source }) => url ?? source).length,
       })),
     stop_reason,
-    // Older messages have no counts of cached and written tokens, which are 0 then.
-    tokens: [usage].map((counts) => TOKENS.map((name) => (counts as JsonObject)[name] ?? 0)),
+    tokens: [usage].map((counts) => TOKENS.map((name) => (counts as JsonObject)[name] ?? untold)),
   });
   const different: string[] = [];
   for (const { id, body, kinds, status } of sample(recorded("anthropic"))) {
@@ -737,7 +736,8 @@ t.test("a recorded message that was decoded and encoded again has the same conte
         context({ seal: ({ data }) => data }),
       ),
     );
-    const same = isDeepStrictEqual(gist(JSON.parse(again) as JsonObject), gist(message));
+    // Older messages have no counts of cached and written tokens, which are 0 then.
+    const same = isDeepStrictEqual(gist(JSON.parse(again) as JsonObject, null), gist(message, 0));
     if (STOPS.has(message["stop_reason"]) && !same) different.push(id);
   }
   t.same(different, []);
