@@ -46,7 +46,7 @@ function ByToken({ done, main }) {
   };
   return html`<form onSubmit=${send}>
     <p class="quiet">${main ? "" : "Or by token: "}The token is the one that <code>admin: token</code> in gateway.yaml names.</p>
-    <label class="field">Token<input type="password" name="token" required autocomplete="current-password" /></label>
+    <label class="field">Token<input type="password" name="token" required autocomplete="current-password" autofocus=${main} /></label>
     ${state.error && html`<p class="bad" role="alert">${state.error}</p>`}
     <p class="bar"><button class=${main ? "main" : ""} disabled=${state.busy}>Sign in with the token</button></p>
   </form>`;

@@ -158,6 +158,9 @@ async function startGateway(
   const { config } = loaded;
   const address = inheritedSocket("listen", env) ?? config.listen;
   await tryAddress(address);
+  const admin = adminAddress(config, env);
+  // The default one may be taken.
+  if (admin && !("path" in admin) && !config.admin?.isDefault) await tryAddress(admin);
   if (config.workers > 1) {
     // Created before there are several processes that would.
     if (config.envelopes.key === undefined && !config.store.postgres)
@@ -178,6 +181,12 @@ async function startGateway(
   return gateway;
 }
 
+/** Where the admin side is to listen; undefined if it is off. */
+function adminAddress(config: Config, env: NodeJS.ProcessEnv): AdminListenAddress | undefined {
+  const { isDefault: _, ...written } = config.admin ?? {};
+  return inheritedSocket("admin", env) ?? (config.admin && (written as AdminListenAddress));
+}
+
 /**
  * Returns the admin address for display; undefined if it is off.
  * @throws the system's error for an address in the file
@@ -188,13 +197,12 @@ async function listenAdmin(
   log: Log,
   env: NodeJS.ProcessEnv,
 ): Promise<string | undefined> {
-  const { isDefault, ...written } = config.admin ?? {};
-  const place = inheritedSocket("admin", env) ?? (config.admin && (written as AdminListenAddress));
+  const place = adminAddress(config, env);
   if (!place) return undefined;
   try {
     return await admin.listen(place);
   } catch (thrown) {
-    if (!isDefault || (thrown as NodeJS.ErrnoException).code !== "EADDRINUSE") throw thrown;
+    if (!config.admin?.isDefault || (thrown as NodeJS.ErrnoException).code !== "EADDRINUSE") throw thrown;
     log.warn({}, "127.0.0.1:9090 is in use, so there is no /livez and no /readyz: set admin: in gateway.yaml");
     return undefined;
   }

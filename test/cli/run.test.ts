@@ -126,13 +126,16 @@ t.test("a start that fails prints the reason in a line and exits with 1", async 
   const taken = createServer().listen(0, "127.0.0.1");
   t.teardown(() => taken.close());
   await once(taken, "listening");
-  const busy = start(t, YAML.replace("127.0.0.1:0", `127.0.0.1:${(taken.address() as AddressInfo).port}`));
-  t.same(await once(busy.child, "close"), [1, null]);
-  t.match(
-    busy.text(),
-    /is taken: stop what listens there, or change it in gateway\.yaml, where listen: or admin: says it/,
-  );
-  t.notOk(existsSync(join(busy.folder, "gateway.db")), "before it makes or changes a store");
+  const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+  for (const yaml of [YAML.replace("127.0.0.1:0", address), YAML.replace("admin: off", `admin: ${address}`)]) {
+    const busy = start(t, yaml);
+    t.same(await once(busy.child, "close"), [1, null]);
+    t.match(
+      busy.text(),
+      /is taken: stop what listens there, or change it in gateway\.yaml, where listen: or admin: says it/,
+    );
+    t.notOk(existsSync(join(busy.folder, "gateway.db")), "before it makes or changes a store");
+  }
 });
 
 t.test("the file in effect is named, and said to be the bundled one where a folder has none", async (t) => {
