@@ -14,14 +14,17 @@ const UNREAD_MEMBERS = ["tools", "metadata", "variables"];
 
 /**
  * Returns the names in `session.update` and `response.create`: a prompt stored at the vendor with the files of its variables,
- * a voice, and models, of the session itself and of transcription. Some servers match names in any case. [S:
- * RealtimeSessionCreateRequest, AudioTranscription, Prompt]
+ * a voice, and models, of the session itself and of transcription. Some servers match names in any case, and take a list of
+ * messages in one. [S: RealtimeSessionCreateRequest, AudioTranscription, Prompt]
  */
 export function namesInMessage(message: unknown): SocketName[] {
   const names: SocketName[] = [];
-  for (const [part, value] of Object.entries(asObject(message) ?? {}))
-    if (PARTS.includes(foldCase(part)) || foldCase(part) === ITEM)
-      collectNames(value, [part], foldCase(part) !== ITEM, names);
+  for (const [i, each] of [message].flat().entries())
+    for (const [part, value] of Object.entries(asObject(each) ?? {})) {
+      const path = Array.isArray(message) ? [String(i), part] : [part];
+      if (PARTS.includes(foldCase(part)) || foldCase(part) === ITEM)
+        collectNames(value, path, foldCase(part) !== ITEM, names);
+    }
   return names;
 }
 

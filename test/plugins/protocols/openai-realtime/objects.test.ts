@@ -33,6 +33,13 @@ t.test("a file is named in an item, too", async (t) => {
   ]);
 });
 
+t.test("messages in a list name what they name alone", async (t) => {
+  t.same(namesInMessage([1, { session: { model: "a" } }, { item: { content: [{ file_id: "file-1" }] } }]), [
+    { kind: "model", name: "a", path: ["1", "session", "model"] },
+    { kind: "object", name: "file-1", path: ["2", "item", "content", "0", "file_id"] },
+  ]);
+});
+
 t.test("other messages name nothing", async (t) => {
   for (const message of [null, 1, "x", [], {}, { session: 1 }, { session: { prompt: "x" } }, { item: { model: "x" } }])
     t.same([...namesInMessage(message)], []);
