@@ -101,7 +101,7 @@ export class Draft {
   ): void {
     for (const [name, value] of Object.entries(fields)) {
       if (known.includes(name)) continue;
-      const hint = this.hints[name] ?? why;
+      const hint = (Object.hasOwn(this.hints, name) && this.hints[name]) || why;
       this.reportLost(`${path}${name}`, typeof hint === "string" ? hint : hint(value));
     }
   }

@@ -605,3 +605,12 @@ t.test("a LiteLLM file of thousands of deployments with rates and keys has a sho
   t.match(lost.at(-1)?.why, /m99: \{ rpm: 5 \}, … \} \}/);
   t.match(JSON.stringify(file), /"\$OPENAI_API_KEY_FROM_FILE_2000"/);
 });
+
+t.test("members that are named like methods of every object have no counterpart", async (t) => {
+  for (const kind of importNames())
+    await t.rejects(
+      readImport(kind, '{ "__proto__": 1, "hasOwnProperty": 2 }', ""),
+      { message: /no model in it.*\n {2}__proto__: there is nothing like it.*\n {2}hasOwnProperty: there is nothing/ },
+      kind,
+    );
+});
