@@ -610,7 +610,7 @@ t.test("members that are named like methods of every object have no counterpart"
   for (const kind of importNames())
     await t.rejects(
       readImport(kind, '{ "__proto__": 1, "hasOwnProperty": 2 }', ""),
-      { message: /no model in it.*\n {2}__proto__: there is nothing like it.*\n {2}hasOwnProperty: there is nothing/ },
+      { message: /no model in it.*\n {2}__proto__: there is nothing like it.*\n {2}hasOwnProperty: there is nothing/s },
       kind,
     );
 });
