@@ -95,7 +95,7 @@ export class ReferenceFinder {
   private readonly urlMembers: ReadonlySet<string>;
   private readonly urlWatch: Watch | undefined;
   /** The beginning of a text that may be an address of a stored object. */
-  private readonly urlStart: StringStartSearch;
+  private readonly urlStart: StringStartSearch | undefined;
   private readonly recognized: RecognizedObjectFinder | undefined;
   /** Sets of folded names: a path with one of each leads to a file of requests. */
   private readonly requestFiles: readonly (readonly ReadonlySet<string>[])[];
@@ -138,7 +138,7 @@ export class ReferenceFinder {
     const { urlMembers = [], placePrefix = "" } = members;
     this.urlMembers = new Set(urlMembers.map(foldCase));
     this.urlWatch = urlMembers.length === 0 ? undefined : new Watch(urlMembers);
-    this.urlStart = new StringStartSearch(placePrefix.slice(0, 2));
+    this.urlStart = urlMembers.length === 0 ? undefined : new StringStartSearch(placePrefix.slice(0, 2));
     this.requestFiles = (members.requestFiles ?? []).map(({ members: names, inside }) =>
       [names, ...(inside ? [inside] : [])].map((each) => new Set(each.map(foldCase))),
     );
@@ -203,7 +203,7 @@ export class ReferenceFinder {
     return (
       this.mayHoldReference(pieces) ||
       matchesAcross(pieces, this.variantPattern, this.maxVariantLength) ||
-      (this.urlWatch !== undefined && this.urlStart.mayOccurIn(pieces)) ||
+      this.urlStart?.mayOccurIn(pieces) === true ||
       this.recognized?.mayOccurIn(pieces) === true
     );
   }
@@ -212,7 +212,8 @@ export class ReferenceFinder {
   private mayReferBelowTop({ scan, pieces }: Body): boolean {
     if (scan === undefined) return false;
     const may = (this.hasReferenceName(scan) && this.mayHoldReference(pieces)) || this.mayHoldVariant(scan, pieces);
-    return may || (this.urlWatch?.mayMatch(scan) === true && this.urlStart.mayOccurIn(pieces));
+    if (may || this.urlStart === undefined) return may;
+    return this.urlWatch?.mayMatch(scan) === true && this.urlStart.mayMatch(scan) && this.urlStart.mayOccurIn(pieces);
   }
 
   private hasVariantAtTop({ members }: Scan): boolean {

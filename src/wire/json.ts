@@ -36,6 +36,7 @@ import {
   MAX_NAME,
   MAX_PIECE,
   type Nesting,
+  startBits,
   Window,
   watchBits,
 } from "./window.ts";
@@ -137,8 +138,9 @@ export class Scanner implements Nesting {
   /** The name of the current top-level member. */
   private name = "";
   private stringStart = 0;
-  /** Of the current string: its first byte, if a piece has cut it; whether it contains a `\u`. */
+  /** Of the current string: its first two bytes, if a piece has cut it behind them; whether it contains a `\u`. */
   private firstByte = 0;
+  private secondByte = 0;
   /** The last two bytes before the current piece, for a string whose end is cut. */
   private last = 0;
   private lastButOne = 0;
@@ -204,8 +206,11 @@ export class Scanner implements Nesting {
     }
     if (this.nameParts) this.nameParts.push(piece.subarray(Math.max(0, this.keyStart - this.base)));
     if (this.captureParts) this.capturePiece(piece, end);
-    if (this.token === STRING && this.stringStart >= this.base)
-      this.firstByte = piece[this.stringStart - this.base] ?? 0;
+    if (this.token === STRING && this.stringStart + 1 >= this.base) {
+      const start = this.stringStart - this.base;
+      if (start >= 0) this.firstByte = piece[start] ?? 0;
+      this.secondByte = piece[start + 1] ?? 0;
+    }
     this.lastButOne = end > 1 ? (piece[end - 2] as number) : this.last;
     this.last = piece[end - 1] as number;
     this.base += end;
@@ -440,10 +445,12 @@ export class Scanner implements Nesting {
   /** Updates the watches for a string below the top level that window.wat has not passed, such as one that spans pieces. */
   private updateWatches(piece: Buffer, end: number): void {
     const isName = this.expect > EXPECT_VALUE;
-    const length = this.base + end - 1 - this.stringStart;
+    const start = this.stringStart - this.base;
+    const length = end - 1 - start;
+    const first = start < 0 ? this.firstByte : piece[start];
+    if (!isName) this.seen |= startBits(first ?? 0, (start + 1 < 0 ? this.secondByte : piece[start + 1]) ?? 0);
     if (!isName && length + 1 >= LONG_VALUE) return;
     if (this.escaped) this.seen |= isName ? ESCAPED_NAME : ESCAPED_VALUE;
-    const first = this.stringStart < this.base ? this.firstByte : piece[this.stringStart - this.base];
     const last = end > 1 ? piece[end - 2] : this.last;
     const lastButOne = end > 2 ? piece[end - 3] : end > 1 ? this.last : this.lastButOne;
     this.seen |= watchBits(isName ? "name" : "value", length, first ?? 0, last ?? 0, lastButOne ?? 0);

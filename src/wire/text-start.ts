@@ -1,4 +1,5 @@
-import { BACKSLASH } from "./grammar.ts";
+import type { Scan } from "./members.ts";
+import { Watch } from "./watch.ts";
 
 /** Bytes of one escaped character (RFC 8259 §7). */
 const ESCAPED = 6;
@@ -11,12 +12,22 @@ const EMPTY = Buffer.alloc(0);
 export class StringStartSearch {
   private readonly starts: readonly string[];
   private readonly second: ReadonlySet<number | undefined>;
+  private readonly watch: Watch;
 
   /** @param letters two ASCII letters */
   constructor(letters: string) {
     const [first = "", second = ""] = letters;
-    this.starts = [`"${first.toLowerCase()}`, `"${first.toUpperCase()}`];
-    this.second = new Set([...Buffer.from(second.toLowerCase() + second.toUpperCase()), BACKSLASH]);
+    const firstSpellings = [first.toLowerCase(), first.toUpperCase()];
+    const secondSpellings = [second.toLowerCase(), second.toUpperCase(), "\\"];
+    this.starts = firstSpellings.map((letter) => `"${letter}`);
+    this.second = new Set(Buffer.from(secondSpellings.join("")));
+    const pairs = firstSpellings.flatMap((letter) => secondSpellings.map((next) => letter + next));
+    this.watch = new Watch([], [], [...pairs, "\\u"]);
+  }
+
+  /** Returns false if no value below the top level of a text begins with the letters. True: one may; only a search can tell. */
+  mayMatch(scan: Scan): boolean {
+    return this.watch.mayMatch(scan);
   }
 
   /** Returns false if no string in these pieces, cut anywhere, begins with the letters. True: one may; only a search can tell. */

@@ -1,6 +1,6 @@
 import { letterVariants } from "./any-case.ts";
 import type { Scan } from "./members.ts";
-import { addWatch, ESCAPED_NAME, ESCAPED_VALUE } from "./window.ts";
+import { addStartWatch, addWatch, ESCAPED_NAME, ESCAPED_VALUE } from "./window.ts";
 
 /** Number of bits for watches: two of a word are used for escapes. */
 const BITS = 30;
@@ -40,15 +40,18 @@ function longerVariants(letters: readonly string[]): string[] {
 export const mayEscapeNames = (scan: Scan): boolean => (scan.seen & ESCAPED_NAME) !== 0;
 
 /**
- * Names and short values that every scan of a JSON text looks for as it passes them: their absence is known without searching the
+ * Names, short values and beginnings of values that every scan of a JSON text looks for as it passes them: their absence is known without searching the
  * text again.
  */
 export class Watch {
   private readonly mask: number;
 
-  /** @param values values of members or elements of arrays */
-  constructor(names: readonly string[], values: readonly string[] = []) {
-    const key = JSON.stringify([names, values]);
+  /**
+   * @param values values of members or elements of arrays
+   * @param starts first two bytes of values as they are written: those that begin with escapes are among them, or not found
+   */
+  constructor(names: readonly string[], values: readonly string[] = [], starts: readonly string[] = []) {
+    const key = JSON.stringify([names, values, starts]);
     let bit = bitByTexts.get(key);
     if (bit === undefined) {
       // With more watches than bits some share one, which only makes false positives more likely.
@@ -56,12 +59,13 @@ export class Watch {
       bitByTexts.set(key, bit);
       addWatch(names, bit, "name");
       addWatch(values, bit, "value");
+      addStartWatch(starts, bit);
     }
     this.mask = bit | (names.length > 0 ? ESCAPED_NAME : 0) | (values.length > 0 ? ESCAPED_VALUE : 0);
   }
 
   /**
-   * Returns false if none of the names and values occurs below the top level of the text, however it is escaped. True: one may;
+   * Returns false if none of the names, values and starts occurs below the top level of the text, however it is escaped. True: one may;
    * only a search can tell.
    */
   mayMatch(scan: Scan): boolean {

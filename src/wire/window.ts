@@ -40,6 +40,8 @@ const GUARD_BYTES = 64;
 /** The bits of watched texts, by hash; each table has 4096 words. */
 const [NAMES, VALUES_SEEN] = [73_728, 90_112] as const;
 const NEEDLE = 106_496;
+/** The bits of watched starts of values, by hash. */
+const STARTS = 107_520;
 const SLOTS = 4096;
 /** Bytes of a value, including its opening quote, from which it is too long to be watched. */
 export const LONG_VALUE = 200;
@@ -65,6 +67,7 @@ const [EXPECT, DEPTH, IN_OBJECT, KEYS, VALUES, SEEN] = [0, 1, 2, 3, 4, 5] as con
 const state = new Int32Array(memory.buffer, 0, 6);
 const watchedNames = new Int32Array(memory.buffer, NAMES, SLOTS);
 const watchedValues = new Int32Array(memory.buffer, VALUES_SEEN, SLOTS);
+const watchedStarts = new Int32Array(memory.buffer, STARTS, SLOTS);
 memory.set(BYTE_CLASSES, 512);
 memory.set(ESCAPES, 768);
 memory.set(HEX, 1024);
@@ -86,6 +89,20 @@ export function addWatch(texts: readonly string[], bit: number, kind: "name" | "
     table[slot] = (table[slot] as number) | bit;
   }
 }
+
+/** Returns the table index of a value's first two bytes, with the same hash as window.wat. */
+const startSlot = (first: number, second: number): number => (first << 4) ^ second;
+
+/** Lets scans set `bit` when they pass a value, of any length, that begins with one of these pairs of ASCII characters. */
+export function addStartWatch(pairs: readonly string[], bit: number): void {
+  for (const pair of pairs) {
+    const slot = startSlot(pair.charCodeAt(0), pair.charCodeAt(1));
+    watchedStarts[slot] = (watchedStarts[slot] as number) | bit;
+  }
+}
+
+/** Returns the bits of the watches that match a value with these first bytes. */
+export const startBits = (first: number, second: number): number => watchedStarts[startSlot(first, second)] as number;
 
 /** Returns the bits of the watches that match a string with these properties. */
 export function watchBits(

@@ -6,6 +6,7 @@
 ;; 4096  the piece; behind its end 64 quotes, at which every search ends
 ;; 73728 and 90112: a word for each hash of a name, and of a short value: the bits of those who watch for it
 ;; 106496 a text that is sought
+;; 107520 a word for each hash of a value's first two bytes: the bits of those who watch for values that begin so
 ;; window.test.ts assembles it: WASM=write makes window.wasm anew.
 (module
   (memory (export "memory") 2)
@@ -223,6 +224,9 @@
             (else
               (local.set $next (call $end (local.get $next) (i32.add (local.get $next) (local.get $span))))
               (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+              (local.set $seen (i32.or (local.get $seen) (i32.load offset=107520 (i32.xor
+                (i32.shl (i32.load8_u offset=1 (local.get $i)) (i32.const 6))
+                (i32.shl (i32.load8_u offset=2 (local.get $i)) (i32.const 2))))))
               (if (i32.lt_u (i32.sub (local.get $next) (local.get $i)) (i32.const 200)) (then
                 (local.set $seen (i32.or (local.get $seen) (i32.or
                   (i32.load offset=90112 (call $slot (i32.add (local.get $i) (i32.const 1)) (local.get $next)))
