@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ownProperty } from "../wire/values.ts";
 import type { ConfigPath, Finding } from "./problems.ts";
 import { isOptionText, isSecret } from "./secrets.ts";
 import { didYouMeanMessage, knownNamesMessage, nearest, unknownNameMessage } from "./suggest.ts";
@@ -36,7 +37,7 @@ export function explainIssues(
     const free = allowed.filter((word) => !isMap(taken) || !Object.hasOwn(taken, word));
     const near =
       nearest(name, free) ??
-      FOREIGN_NAMES[name.toLowerCase().replaceAll(/[_-]/g, "")]?.find((word) => free.includes(word)) ??
+      ownProperty(FOREIGN_NAMES, name.toLowerCase().replaceAll(/[_-]/g, ""))?.find((word) => free.includes(word)) ??
       missing.find((lack) => isSamePath(lack.path, path))?.name;
     const folded = missing.findIndex((lack) => isSamePath(lack.path, path) && lack.name === near);
     if (folded >= 0) missing.splice(folded, 1);

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { ownProperty } from "../wire/values.ts";
 
 /** A text with its references resolved; or the variable without a value, and why; or the error in the text. */
 type ResolvedText = { value: string } | { unset: string; why: string } | { wrong: string };
@@ -15,10 +16,11 @@ const REFERENCES = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 export function resolveReferences(text: string, env: NodeJS.ProcessEnv, folder: string): ResolvedText {
   if (text.startsWith("$file:")) return readSecretFile(text.slice("$file:".length), folder);
   const name = /^\$([A-Za-z_]\w*)$/.exec(text)?.[1];
-  if (name !== undefined) return env[name] ? { value: env[name] } : unsetVariable(name, env);
+  const known = ownProperty(env, name);
+  if (name !== undefined) return known ? { value: known } : unsetVariable(name, env);
   let missing: string | undefined;
   const value = text.replaceAll(REFERENCES, (_, name: string, otherwise?: string) => {
-    const found = env[name] || otherwise;
+    const found = ownProperty(env, name) || otherwise;
     if (found === undefined || (found === "" && otherwise === undefined)) missing ??= name;
     return found ?? "";
   });
@@ -38,7 +40,7 @@ export const foreignReference = (text: string): string | undefined =>
 
 const unsetVariable = (name: string, env: NodeJS.ProcessEnv): ResolvedText => ({
   unset: name,
-  why: `${name} is ${env[name] === undefined ? "not set" : "empty"}`,
+  why: `${name} is ${ownProperty(env, name) === undefined ? "not set" : "empty"}`,
 });
 
 /** Returns why a text has no value, and what to write. */

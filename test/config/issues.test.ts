@@ -29,6 +29,9 @@ function said(values: unknown, base: ConfigPath = []): string[] {
 t.test("an unknown key is reported with a similar one, or with those that exist", async (t) => {
   t.same(said({ kinds: "info" }), ['kinds! unknown key "kinds", did you mean "kind"?']);
   t.same(said({ zzz: 1 }), ['zzz! unknown key "zzz"; known: parts, kind, each, on, credential']);
+  t.same(said({ constructor: 1 }), [
+    'constructor! unknown key "constructor"; known: parts, kind, each, on, credential',
+  ]);
   t.same(said({ parts: { a: { url: "x", wieght: 1 } } }), [
     'parts.a.wieght! unknown key "wieght", did you mean "weight"?',
   ]);

@@ -32,6 +32,8 @@ t.test("a variable that is not set, or empty, is named", async (t) => {
   t.same(resolveReferences("$GONE", env, "/"), { unset: "GONE", why: "GONE is not set" });
   t.same(resolveReferences("$EMPTY", env, "/"), { unset: "EMPTY", why: "EMPTY is empty" });
   t.same(resolveReferences("https://${GONE}/v1", env, "/"), { unset: "GONE", why: "GONE is not set" });
+  for (const text of ["$constructor", "${constructor}"])
+    t.same(resolveReferences(text, env, "/"), { unset: "constructor", why: "constructor is not set" }, text);
 });
 
 t.test("a malformed reference is refused with the accepted forms, without repeating it", async (t) => {
