@@ -83,7 +83,10 @@ const gemini: TranslatedProtocol = {
       ["candidateCount", "candidate_count"].map((name) => [config, name]),
     ),
     tierMembers: ["serviceTier", "service_tier"],
-    searchMarks: ["googleSearch", "google_search", "googleSearchRetrieval", "google_search_retrieval"],
+    searchMarks: [
+      ...["googleSearch", "google_search", "googleSearchRetrieval", "google_search_retrieval"],
+      ...["enterpriseWebSearch", "enterprise_web_search"],
+    ],
   },
   // White space, not a comment: the Python and Go clients and the JavaScript client before 1.32 fail on comments. [S]
   ping: Buffer.from("\r\n\r\n"),

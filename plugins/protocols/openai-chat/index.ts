@@ -51,7 +51,7 @@ const openaiChat: TranslatedProtocol = {
   output: {
     tokens: [["max_completion_tokens"], ["max_tokens"]],
     multipliers: [["n"]],
-    searchMarks: ["web_search_options", "web_search"],
+    searchMarks: ["web_search_options", "web_search", "openrouter:web_search"],
     background: "deferred",
   },
 

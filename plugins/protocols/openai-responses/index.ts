@@ -101,7 +101,7 @@ const openaiResponses: TranslatedProtocol = {
     tokens: [["max_output_tokens"]],
     multipliers: [],
     imageTool: [IMAGE_TOOL, IMAGE_TOKENS],
-    searchMarks: ["web_search"],
+    searchMarks: ["web_search", "openrouter:web_search"],
     background: "background",
   },
 

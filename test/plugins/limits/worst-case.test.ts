@@ -514,19 +514,28 @@ limits: { default: { budget: $0.05 } }
     [
       "/v1/responses",
       { input: "a", max_output_tokens: 10 },
-      [{ tools: [{ type: "web_search" }] }, { tools: [{ type: "web_search_preview" }] }],
+      [
+        { tools: [{ type: "web_search" }] },
+        { tools: [{ type: "web_search_preview" }] },
+        { tools: [{ type: "openrouter:web_search" }] },
+      ],
       [{ tools: [{ type: "function", ...named, parameters: {} }] }],
     ],
     [
       "/v1/chat/completions",
       { messages, max_tokens: 10 },
-      [{ tools: [{ type: "web_search" }] }],
+      [{ tools: [{ type: "web_search" }] }, { tools: [{ type: "openrouter:web_search" }] }],
       [{ web_search_options: {} }, { tools: [{ type: "function", function: named }] }],
     ],
     [
       "/v1beta/models/MODEL:generateContent",
       gemini,
-      [{ tools: [{ googleSearch: {} }] }, { tools: { google_search: {} } }, { tools: [{ googleSearchRetrieval: {} }] }],
+      [
+        { tools: [{ googleSearch: {} }] },
+        { tools: { google_search: {} } },
+        { tools: [{ googleSearchRetrieval: {} }] },
+        { tools: [{ enterpriseWebSearch: {} }] },
+      ],
       [{ tools: [{ functionDeclarations: [{ ...named, name: "googleSearch" }] }] }],
     ],
   ] as const) {
