@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../core/errors.ts";
+import { headerName } from "../wire/header-names.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { decodeBytes } from "../wire/query.ts";
 
@@ -14,7 +15,7 @@ export interface HeadLimits {
 }
 
 /** Headers that may occur only once: servers differ in how they read a second line. */
-const ONCE = new Set([
+const ONCE = [
   "host",
   "authorization",
   "content-type",
@@ -24,7 +25,7 @@ const ONCE = new Set([
   "expect",
   "x-api-key",
   "x-goog-api-key",
-]);
+].map(headerName);
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])?(?::\d{1,5})?$/;
 

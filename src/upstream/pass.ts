@@ -10,6 +10,7 @@ import type { Timeouts } from "../core/marketplace.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { formatTimeLimit } from "../core/timeout.ts";
+import { headerName } from "../wire/header-names.ts";
 import { HeaderList, headerObject } from "../wire/headers.ts";
 import { upstreamPath, urlWithPath } from "./address.ts";
 import { isClosedByPeer } from "./http1/connection.ts";
@@ -454,7 +455,7 @@ export class PassThroughRequest implements ActiveResponse {
 }
 
 /** Response headers that different clients read differently where they occur twice. */
-const SINGLE_HEADERS = new Set(["content-type", "content-length", "content-encoding", "transfer-encoding"]);
+const SINGLE_HEADERS = ["content-type", "content-length", "content-encoding", "transfer-encoding"].map(headerName);
 
 /**
  * Returns the fault code of a response head that two parsers could read in two ways. Our own HTTP/1.1 client refuses the same

@@ -1,8 +1,9 @@
+import { headerName } from "../wire/header-names.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** A single value: browsers use the last of several, which RFC 9110 §8.3 does not allow. */
 const DATA_TYPE = /^(?:application\/(?:[\w.-]+\+)?json|text\/event-stream)[ \t]*(?:;[^,]*)?$/i;
-const TYPE: ReadonlySet<string> = new Set(["content-type"]);
+const TYPE = [headerName("content-type")];
 const SANDBOX_HEADERS = [
   ["content-security-policy", "sandbox"],
   ["x-content-type-options", "nosniff"],

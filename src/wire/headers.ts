@@ -1,4 +1,4 @@
-import { type HeaderName, headerName } from "./header-names.ts";
+import { type HeaderName, headerName, literalName } from "./header-names.ts";
 
 /** Request headers in which clients send only a key. */
 export const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "api-key"];
@@ -41,12 +41,12 @@ export class HeaderList {
 
   /** The first value of a header, or undefined. */
   get(name: string): string | undefined {
-    const index = this.indexOf(headerName(name));
+    const index = this.indexOf(literalName(name));
     return index < 0 ? undefined : this.lines[2 * index + 1];
   }
 
   has(name: string): boolean {
-    return this.indexOf(headerName(name)) >= 0;
+    return this.indexOf(literalName(name)) >= 0;
   }
 
   /**
@@ -71,7 +71,7 @@ export class HeaderList {
   }
 
   delete(name: string): boolean {
-    const header = headerName(name);
+    const header = literalName(name);
     let removed = false;
     for (let index = this.indexOf(header); index >= 0; index = this.indexOf(header, index)) {
       this.removeAt(index);
@@ -113,12 +113,11 @@ export class HeaderList {
     for (let i = 0; i < this.keys.length; i++) yield [this.keys[i] as string, this.lines[2 * i + 1] as string];
   }
 
-  /** Returns the first of these lower-case names that occurs in more than one line. */
-  repeated(names: ReadonlySet<string>): string | undefined {
-    const { keys } = this;
-    for (let i = 1; i < keys.length; i++) {
-      const key = keys[i] as string;
-      if (names.has(key) && keys.indexOf(key) !== i) return key;
+  /** Returns the first of these names that occurs in more than one line, in lower case. */
+  repeated(names: readonly HeaderName[]): string | undefined {
+    for (const name of names) {
+      const first = this.indexOf(name);
+      if (first >= 0 && this.indexOf(name, first + 1) >= 0) return name.key;
     }
     return undefined;
   }

@@ -1,3 +1,4 @@
+import { headerName } from "./header-names.ts";
 import { type HeaderList, headerValues } from "./headers.ts";
 
 /** The position of a request in a trace (W3C Trace Context, https://www.w3.org/TR/trace-context/). */
@@ -55,4 +56,4 @@ export function dropInvalidTrace(headers: HeaderList): void {
   if (states.length > 0 && (!valid || !isTracestate(states.join(",")))) headers.delete("tracestate");
 }
 
-const NAMES: ReadonlySet<string> = new Set(["traceparent"]);
+const NAMES = [headerName("traceparent")];
