@@ -57,7 +57,7 @@ export class JsonLog extends Log {
 
   /** Writes lines made by another process. */
   relay(lines: Buffer): void {
-    this.lines.write(lines);
+    this.lines.writeLines(lines);
   }
 
   flush(): Promise<void> {
@@ -72,7 +72,7 @@ export class JsonLog extends Log {
   private log(level: number, fields: object, message: string): void {
     if (level < this.minLevel) return;
     const head = `{"level":${level},"time":"${this.now()}",`;
-    this.lines.write(`${head}${membersOf(fields ?? {})}"msg":${JSON.stringify(message)}}\n`);
+    this.lines.writeLine(`${head}${membersOf(fields ?? {})}"msg":${JSON.stringify(message)}}\n`);
   }
 
   private now(): string {
@@ -152,18 +152,30 @@ class LineWriter {
     process.once("exit", () => this.flushOnExit());
   }
 
-  /** @param lines one or more, each with its newline */
-  write(lines: string | Buffer): void {
-    const bytes = typeof lines === "string" ? Buffer.from(lines) : lines;
-    const lost = this.lost;
-    this.file.write(bytes);
-    const found = this.lost === lost;
+  /** @param line with its newline, and no other */
+  writeLine(line: string): void {
+    const bytes = Buffer.from(line);
+    if (!this.write(bytes)) return;
+    this.accepted += bytes.length;
+    this.lineEnds.push(this.accepted);
+  }
+
+  /** @param lines each with its newline */
+  writeLines(lines: Buffer): void {
+    const taken = this.write(lines);
     // sonic-boom reports a drop once, however many lines it contains.
-    if (!found) this.lost--;
-    for (let end = bytes.indexOf(LF); end >= 0; end = bytes.indexOf(LF, end + 1))
-      if (found) this.lineEnds.push(this.accepted + end + 1);
+    if (!taken) this.lost--;
+    for (let end = lines.indexOf(LF); end >= 0; end = lines.indexOf(LF, end + 1))
+      if (taken) this.lineEnds.push(this.accepted + end + 1);
       else this.lost++;
-    if (found) this.accepted += bytes.length;
+    if (taken) this.accepted += lines.length;
+  }
+
+  /** Returns whether the bytes have been taken; `lost` counts those that have not. */
+  private write(bytes: Buffer): boolean {
+    const { lost } = this;
+    this.file.write(bytes);
+    return this.lost === lost;
   }
 
   /** Resolves when everything is written, or after FLUSH_TIMEOUT; lines that the reader has not taken by then are given up. */
@@ -194,7 +206,7 @@ class LineWriter {
     this.lineEnds = first < 0 ? [] : this.lineEnds.slice(first);
     const { lost } = this;
     this.lost = 0;
-    if (lost > 0) this.write(lostLine(lost));
+    if (lost > 0) this.writeLine(lostLine(lost));
   }
 
   /** Writes to standard error how many lines were not read, including a partly read one. */

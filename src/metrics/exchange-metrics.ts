@@ -17,6 +17,8 @@ const MAX_KEY_LABELS = 200;
 /** Faults of plugins, whose origin names the plugin. */
 const PLUGIN_FAULTS = new Set(["plugin_failed", "plugin_timeout"]);
 
+// What is counted for each exchange is looked up without a function for a missing one: V8 would allocate it each time.
+
 /** The series of all exchanges with the same model and target. */
 class TargetSeries {
   private readonly requestSeries = new Map<number, Map<string, CounterSeries>>();
@@ -40,17 +42,25 @@ class TargetSeries {
   }
 
   requests(outcome: string, status: number): CounterSeries {
+    return this.requestSeries.get(status)?.get(outcome) ?? this.addRequests(outcome, status);
+  }
+
+  private addRequests(outcome: string, status: number): CounterSeries {
     const { api, model, target } = this.names;
     const outcomes = this.requestSeries.getOrInsertComputed(status, () => new Map<string, CounterSeries>());
-    return outcomes.getOrInsertComputed(outcome, () =>
-      this.families.requests.labels(api, model, target, outcome, String(status)),
-    );
+    const series = this.families.requests.labels(api, model, target, outcome, String(status));
+    outcomes.set(outcome, series);
+    return series;
   }
 
   attempts(end: number | string): CounterSeries {
-    return this.attemptSeries.getOrInsertComputed(end, () =>
-      this.families.attempts.labels(this.names.target, String(end)),
-    );
+    return this.attemptSeries.get(end) ?? this.addAttempts(end);
+  }
+
+  private addAttempts(end: number | string): CounterSeries {
+    const series = this.families.attempts.labels(this.names.target, String(end));
+    this.attemptSeries.set(end, series);
+    return series;
   }
 
   /** @param key its label */
@@ -212,17 +222,20 @@ export class ExchangeMetrics {
   }
 
   private apiSeries(name: string): ApiSeries {
+    const known = this.apis.get(name);
+    if (known) return known;
     const { duration, overhead } = this.families;
-    return this.apis.getOrInsertComputed(name, () => ({
-      duration: duration.labels(name),
-      overhead: overhead.labels(name),
-      targets: new Map(),
-    }));
+    const series = { duration: duration.labels(name), overhead: overhead.labels(name), targets: new Map() };
+    this.apis.set(name, series);
+    return series;
   }
 
   private targetSeries({ targets }: ApiSeries, api: string, model: string, target: string): TargetSeries {
-    const models = targets.getOrInsertComputed(model, () => new Map<string, TargetSeries>());
-    return models.getOrInsertComputed(target, () => new TargetSeries(this.families, { api, model, target }));
+    const known = targets.get(model)?.get(target);
+    if (known) return known;
+    const series = new TargetSeries(this.families, { api, model, target });
+    targets.getOrInsertComputed(model, () => new Map<string, TargetSeries>()).set(target, series);
+    return series;
   }
 
   private keyLabel(caller: Caller): string {

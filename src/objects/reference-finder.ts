@@ -256,11 +256,7 @@ export class ReferenceFinder {
   }
 
   private hasReferenceName(scan: Scan): boolean {
-    const { anyDepth, objectsOnly = [], byPresence = [] } = this.members;
-    return (
-      this.watch.mayMatch(scan) ||
-      [...anyDepth, ...objectsOnly, ...byPresence].some((name) => scan.find(name) !== undefined)
-    );
+    return this.watch.mayMatch(scan) || scan.members.some(({ name }) => this.exactNames.has(name));
   }
 
   private mayHoldVariant(scan: Scan, pieces: readonly Buffer[]): boolean {
