@@ -1,13 +1,14 @@
 import { cacheSlot } from "./cache-slot.ts";
 import { internalize } from "./internalize.ts";
+import { LineStart } from "./window.ts";
 
 /** What is known about a header name: the same few occur in every message, and a lookup is cheaper than recomputing it. */
 export interface HeaderName {
   /** The original spelling, and the name in lower case. */
   readonly spelling: string;
   readonly key: string;
-  /** The spelling in latin1. */
-  readonly bytes: Uint8Array;
+  /** The spelling and the colon after it. */
+  readonly lineStart: LineStart;
   /** Whether it is a token (RFC 9110 §5.6.2): nothing else may be written to a socket. */
   readonly isToken: boolean;
   /** Whether it is a hop-by-hop header (RFC 9110 §7.6.1). */
@@ -44,7 +45,7 @@ const CACHE_SLOTS = 4096;
 const recentNames: HeaderName[] = new Array(CACHE_SLOTS).fill({
   spelling: "",
   key: "",
-  bytes: new Uint8Array(),
+  lineStart: new LineStart(":"),
   isToken: false,
   isHopByHop: false,
   bit: 0,
@@ -78,9 +79,8 @@ function createName(text: string): HeaderName {
   const spelling = internalize(text);
   const lower = spelling.toLowerCase();
   const key = names.get(lower)?.key ?? internalize(lower);
-  // A copy, as a short buffer keeps those around it in memory.
-  const bytes = new Uint8Array(Buffer.from(spelling, "latin1"));
-  const name = { spelling, key, bytes, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key), bit: bitOf(key) };
+  const lineStart = new LineStart(`${spelling}:`);
+  const name = { spelling, key, lineStart, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key), bit: bitOf(key) };
   if (spelling.length > MAX_CACHED_LENGTH) return name;
   if (names.size >= MAX_CACHED) names.clear();
   names.set(spelling, name);

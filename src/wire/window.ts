@@ -61,8 +61,11 @@ const wasm = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new UR
   end(from: number, checked: number): number;
   blanks(from: number): number;
   find(from: number, to: number, length: number, pair: number): number;
+  blank(from: number, to: number): number;
+  text(from: number): number;
 };
 const memory = new Uint8Array(wasm.memory.buffer);
+const words = new DataView(wasm.memory.buffer);
 const [EXPECT, DEPTH, IN_OBJECT, KEYS, VALUES, SEEN] = [0, 1, 2, 3, 4, 5] as const;
 const state = new Int32Array(memory.buffer, 0, 6);
 const watchedNames = new Int32Array(memory.buffer, NAMES, SLOTS);
@@ -195,6 +198,63 @@ export class Window {
     loadedWindow = this;
     memory.set(this.bytes, PIECE);
     memory.fill(QUOTE, PIECE + this.length, PIECE + this.length + GUARD_BYTES);
+  }
+}
+
+/** Bytes in which nearly all heads of messages end: no more is copied before the end of one is known. */
+const USUAL_HEAD = 4096;
+const BLANK_LINE = Buffer.from("\r\n\r\n");
+
+/**
+ * Copies lines up to a blank one to the memory of window.wat, for the functions below: offsets there count from `from`.
+ * @param limit maximum bytes of them, up to MAX_PIECE; longer ones are not copied
+ * @returns their length with the last one's end, but without the blank line; -1 where that has not come
+ */
+export function loadLines(bytes: Buffer, from: number, limit: number): number {
+  const usual = Math.min(bytes.length - from, USUAL_HEAD);
+  copyToPiece(bytes, from, usual);
+  let end = wasm.blank(PIECE, PIECE + usual) - PIECE;
+  if (end === usual) {
+    if (usual < USUAL_HEAD) return -1;
+    end = bytes.indexOf(BLANK_LINE, from) - from;
+    if (end < 0) return -1;
+    if (end + 2 <= limit) copyToPiece(bytes, from, end + 2);
+  }
+  return end + 2;
+}
+
+/** Copies bytes to where pieces of JSON are: the one that is there is copied again when it is needed. */
+function copyToPiece(bytes: Buffer, from: number, length: number): void {
+  loadedWindow = undefined;
+  memory.set(length === bytes.length ? bytes : bytes.subarray(from, from + length), PIECE);
+}
+
+/** Returns a byte of the loaded lines. */
+export const lineByte = (at: number): number => memory[PIECE + at] as number;
+
+/** Returns the offset of the first byte of the loaded lines from `at` that no value of a header may hold. */
+export const valueEnd = (at: number): number => wasm.text(PIECE + at) - PIECE;
+
+/** Text with which a line may begin, four bytes at a time: a byte at a time takes twice as long. */
+export class LineStart {
+  private readonly words: readonly number[];
+  private readonly rest: readonly number[];
+
+  /** @param text in latin1 */
+  constructor(text: string) {
+    const bytes = Buffer.from(text, "latin1");
+    this.words = Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readInt32LE(4 * i));
+    this.rest = [...bytes.subarray(4 * this.words.length)];
+  }
+
+  /** Reports whether the loaded lines have it at this offset. */
+  isAt(at: number): boolean {
+    const { words: expected, rest } = this;
+    let offset = PIECE + at;
+    for (let i = 0; i < expected.length; i++, offset += 4)
+      if (words.getInt32(offset, true) !== expected[i]) return false;
+    for (let i = 0; i < rest.length; i++, offset++) if (memory[offset] !== rest[i]) return false;
+    return true;
   }
 }
 

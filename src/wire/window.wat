@@ -7,6 +7,7 @@
 ;; 73728 and 90112: a word for each hash of a name, and of a short value: the bits of those who watch for it
 ;; 106496 a text that is sought
 ;; 107520 a word for each hash of a value's first two bytes: the bits of those who watch for values that begin so
+;; Heads of HTTP messages are read in the place of the piece, too: $blank and $text.
 ;; window.test.ts assembles it: WASM=write makes window.wasm anew.
 (module
   (memory (export "memory") 2)
@@ -172,6 +173,44 @@
         (local.set $i (i32.add (local.get $i) (i32.const 16)))
         (br $block)))
     (local.get $to))
+
+  ;; Where a CRLF stands between $i and $to that another one follows; $to where none does.
+  (func (export "blank") (param $i i32) (param $to i32) (result i32)
+    (local $places i32) (local $at i32)
+    (block $none
+      (loop $block
+        (br_if $none (i32.ge_u (local.get $i) (local.get $to)))
+        (local.set $places (i8x16.bitmask (v128.and
+          (i8x16.eq (v128.load align=1 (local.get $i))
+            (v128.const i8x16 13 13 13 13 13 13 13 13 13 13 13 13 13 13 13 13))
+          (i8x16.eq (v128.load offset=2 align=1 (local.get $i))
+            (v128.const i8x16 13 13 13 13 13 13 13 13 13 13 13 13 13 13 13 13)))))
+        (block $next
+          (loop $place
+            (br_if $next (i32.eqz (local.get $places)))
+            (local.set $at (i32.add (local.get $i) (i32.ctz (local.get $places))))
+            (br_if $none (i32.gt_u (i32.add (local.get $at) (i32.const 4)) (local.get $to)))
+            (if (i32.eq (i32.load align=1 (local.get $at)) (i32.const 0x0a0d0a0d)) (then (return (local.get $at))))
+            (local.set $places (i32.and (local.get $places) (i32.sub (local.get $places) (i32.const 1))))
+            (br $place)))
+        (local.set $i (i32.add (local.get $i) (i32.const 16)))
+        (br $block)))
+    (local.get $to))
+
+  ;; The first byte from $i on that no value of a header may hold: a control character that is no tab.
+  (func (export "text") (param $i i32) (result i32)
+    (local $v v128) (local $places i32)
+    (loop $block
+      (local.set $v (v128.load align=1 (local.get $i)))
+      (local.set $places (i8x16.bitmask (v128.or
+        (v128.and
+          (i8x16.lt_u (local.get $v) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32))
+          (i8x16.ne (local.get $v) (v128.const i8x16 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9)))
+        (i8x16.eq (local.get $v) (v128.const i8x16 127 127 127 127 127 127 127 127 127 127 127 127 127 127 127 127)))))
+      (if (local.get $places) (then (return (i32.add (local.get $i) (i32.ctz (local.get $places))))))
+      (local.set $i (i32.add (local.get $i) (i32.const 16)))
+      (br $block))
+    (unreachable))
 
   ;; Where the word of a string's hash lies in its table: of its length, its first byte and its last two. window.ts has the same.
   (func $slot (param $from i32) (param $to i32) (result i32)

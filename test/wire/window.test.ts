@@ -3,7 +3,16 @@ import t from "tap";
 import wabt from "wabt";
 import { EXPECT_KEY, EXPECT_SEPARATOR } from "../../src/wire/grammar.ts";
 import { scan } from "../../src/wire/json.ts";
-import { ByteSearch, FAULT, type Nesting, Window } from "../../src/wire/window.ts";
+import {
+  ByteSearch,
+  FAULT,
+  LineStart,
+  loadLines,
+  MAX_PIECE,
+  type Nesting,
+  valueEnd,
+  Window,
+} from "../../src/wire/window.ts";
 import { dice } from "../support/dice.ts";
 
 const SOURCE = new URL("../../src/wire/window.wat", import.meta.url);
@@ -198,6 +207,32 @@ t.test("the accepted texts are those that JSON.parse accepts, with any damage", 
       accepted = false;
     }
     if (accepted !== isJson(text)) t.equal(accepted, isJson(text), text);
+  }
+  t.end();
+});
+
+t.test("lines are found up to a blank one, wherever it is and whatever was loaded before", (t) => {
+  for (const length of [0, 1, 13, 14, 15, 16, 17, 40, 4090, 4091, 4092, 4093, 4094, 4095, 5000, 60_000]) {
+    const lines = Buffer.from(`${"a\nb\r".repeat(length).slice(0, length)}\r\n`);
+    const bytes = Buffer.concat([Buffer.from("xyz"), lines, Buffer.from("\r\nrest\r\n\r\n")]);
+    t.equal(loadLines(bytes, 3, MAX_PIECE), lines.length, `${length}`);
+    for (let cut = 0; cut < 3; cut++)
+      t.equal(loadLines(bytes.subarray(0, lines.length + 3 + cut - 1), 3, MAX_PIECE), -1, `${length} cut`);
+  }
+  t.end();
+});
+
+t.test("a line's start and the end of its value are found for any position and any byte", (t) => {
+  for (let length = 0; length < 40; length++) {
+    const name = "x-abcdefghijklmnopqrstuvwxyz0123456789-a".slice(0, length);
+    loadLines(Buffer.from(`-\r\n${name}: value\r\n\r\n`), 0, MAX_PIECE);
+    t.ok(new LineStart(`${name}:`).isAt(3), name);
+    for (let i = 0; i <= length; i++)
+      t.notOk(new LineStart(`${name.slice(0, i)}_${name.slice(i + 1)}:`.slice(0, length + 1)).isAt(3), `${name} ${i}`);
+  }
+  for (let byte = 0; byte < 256; byte++) {
+    loadLines(Buffer.from(`${"v".repeat(20)}${String.fromCharCode(byte)}v\r\n\r\n`, "latin1"), 0, MAX_PIECE);
+    t.equal(valueEnd(byte % 20), (byte < 32 && byte !== 9) || byte === 127 ? 20 : 22, `${byte}`);
   }
   t.end();
 });

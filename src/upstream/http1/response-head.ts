@@ -1,6 +1,7 @@
-import { CR, LF } from "../../wire/grammar.ts";
+import { CR, LF, SPACE } from "../../wire/grammar.ts";
 import { type HeaderName, headerName, isConnectionHeader } from "../../wire/header-names.ts";
 import { withoutHeaders } from "../../wire/headers.ts";
+import { LineStart, lineByte, valueEnd } from "../../wire/window.ts";
 import { Http1Error } from "./errors.ts";
 
 /** The head of a final response. */
@@ -16,19 +17,13 @@ export interface ResponseHead {
   readonly endsWithConnection?: boolean;
 }
 
-/** Lines of a message, up to the blank one: the bytes from `start`, and the same as text. */
-export interface Section {
-  readonly bytes: Buffer;
-  readonly start: number;
-  /** In latin1. */
-  readonly text: string;
-}
-
 /** Limit of fields in a head or a trailer section; vendors send fewer than 50. */
 const FIELD_LIMIT = 1000;
 
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n/;
-const COLON = 58;
+const PROTOCOL = new LineStart("HTTP/1.");
+const ZERO = 48;
+/** Maximum digits of a length. */
+const MAX_DIGITS = 15;
 /** Maximum names that are expected again: a peer can invent any number. */
 const MAX_EXPECTED = 50;
 /** Matches a control character that is not allowed in a head. */
@@ -53,17 +48,17 @@ export class ParsedHead implements ResponseHead {
   private connectionFields: Set<string> | undefined;
 
   /**
-   * @param section lines, each with its line end
+   * @param text lines in latin1, each with its line end, which are also loaded in `wire/window.ts`
    * @param expected the names of the connection's last head, which are replaced by those of this one
    * @throws Http1Error
    */
-  constructor(section: Section, expected?: HeaderName[]) {
-    const line = STATUS_LINE.exec(section.text);
-    if (!line) throw new Http1Error("RESPONSE_NOT_HTTP");
-    this.status = Number(line[2]);
-    this.isHttp11 = line[1] === "1";
-    if (!readFields(section, line[0].length, this, expected))
-      throw new Http1Error(FORBIDDEN.test(section.text) ? "RESPONSE_NOT_HTTP" : "RESPONSE_HEADER_INVALID");
+  constructor(text: string, expected?: HeaderName[]) {
+    const end = statusLineEnd();
+    if (end === 0) throw new Http1Error("RESPONSE_NOT_HTTP");
+    this.status = 100 * digitAt(9) + 10 * digitAt(10) + digitAt(11);
+    this.isHttp11 = digitAt(7) === 1;
+    if (!readFields(text, end, this, expected))
+      throw new Http1Error(FORBIDDEN.test(text) ? "RESPONSE_NOT_HTTP" : "RESPONSE_HEADER_INVALID");
     if (this.chunked && this.length !== undefined) throw new Http1Error("RESPONSE_FRAMED_TWICE");
     if (!this.connectionFields) return;
     this.headers = withoutHeaders(this.headers, this.connectionFields);
@@ -97,8 +92,9 @@ export class ParsedHead implements ResponseHead {
   }
 
   private setLength(value: string): void {
-    if (this.length !== undefined || !/^\d{1,15}$/.test(value)) throw new Http1Error("RESPONSE_LENGTH_INVALID");
-    this.length = Number(value);
+    const length = parseLength(value);
+    if (this.length !== undefined || length === undefined) throw new Http1Error("RESPONSE_LENGTH_INVALID");
+    this.length = length;
   }
 
   private coding(value: string): void {
@@ -121,13 +117,41 @@ export class ParsedHead implements ResponseHead {
 }
 
 /**
+ * Returns the length of the status line, with its end; 0 if the lines begin with none: `HTTP/1.` with `0` or `1`, a status of three
+ * digits up to 599, and perhaps a reason.
+ */
+function statusLineEnd(): number {
+  const isVersion = PROTOCOL.isAt(0) && (digitAt(7) === 0 || digitAt(7) === 1) && lineByte(8) === SPACE;
+  const isStatus = isVersion && digitAt(9) >= 1 && digitAt(9) <= 5 && isDigit(digitAt(10)) && isDigit(digitAt(11));
+  if (!isStatus || (lineByte(12) !== SPACE && lineByte(12) !== CR)) return 0;
+  const end = valueEnd(12);
+  return lineByte(end) === CR && lineByte(end + 1) === LF ? end + 2 : 0;
+}
+
+/** Returns the value of a digit; another byte gives less than 0 or more than 9. */
+const digitAt = (at: number): number => lineByte(at) - ZERO;
+const isDigit = (value: number): boolean => value >= 0 && value <= 9;
+
+/** Returns the number of bytes that digits say; undefined for anything else. */
+function parseLength(value: string): number | undefined {
+  if (value === "" || value.length > MAX_DIGITS) return undefined;
+  let length = 0;
+  for (let i = 0; i < value.length; i++) {
+    const digit = value.charCodeAt(i) - ZERO;
+    if (!isDigit(digit)) return undefined;
+    length = 10 * length + digit;
+  }
+  return length;
+}
+
+/**
  * Checks trailers, which are not forwarded. They are parsed as strictly as a head, because an intermediary could use framing fields
  * in them (RFC 9110 §6.5.1: no framing fields, no hop-by-hop fields).
  *
- * @param section lines, each with its line end. @throws Http1Error
+ * @param text as of `ParsedHead`. @throws Http1Error
  */
-export function checkTrailers(section: Section): void {
-  if (!readFields(section, 0, TRAILERS)) throw new Http1Error("RESPONSE_TRAILER_INVALID");
+export function checkTrailers(text: string): void {
+  if (!readFields(text, 0, TRAILERS)) throw new Http1Error("RESPONSE_TRAILER_INVALID");
 }
 
 const TRAILERS: FieldReceiver = {
@@ -141,43 +165,31 @@ interface FieldReceiver {
 }
 
 /**
- * Parses field lines of name, colon, value, in one pass over their bytes: a search in the text costs more for each line than its bytes do.
+ * Parses field lines of name, colon, value, from the bytes that are loaded: a search in the text costs more for each line.
+ * @param text the same lines
  * @param expected the names of the last section of this kind, which are replaced by those of this one: most are in the same place
  * @returns false for an invalid line, or for too many
  */
-function readFields(
-  { bytes, start, text }: Section,
-  from: number,
-  receiver: FieldReceiver,
-  expected: HeaderName[] = [],
-): boolean {
-  const end = start + text.length;
+function readFields(text: string, from: number, receiver: FieldReceiver, expected: HeaderName[] = []): boolean {
   let count = 0;
-  for (let at = start + from; at < end; count++) {
+  for (let at = from; at < text.length; count++) {
     let name = expected[count];
-    if (!name || !isNameAt(name, bytes, at)) {
-      name = headerName(text.slice(at - start, text.indexOf(":", at - start)));
+    if (!name?.lineStart.isAt(at)) {
+      name = headerName(text.slice(at, text.indexOf(":", at)));
       // Without a colon in its line the name contains the line's end.
       if (!name.isToken || count === FIELD_LIMIT) return false;
       if (count < MAX_EXPECTED) expected[count] = name;
     }
     at += name.spelling.length + 1;
-    while (isBlank(bytes[at] as number)) at++;
-    const valueStart = at;
-    while (isText(bytes[at] as number)) at++;
-    if (at + 1 >= end || bytes[at] !== CR || bytes[at + 1] !== LF) return false;
-    let valueEnd = at;
-    while (valueEnd > valueStart && isBlank(bytes[valueEnd - 1] as number)) valueEnd--;
-    receiver.field(name, text.slice(valueStart - start, valueEnd - start));
-    at += 2;
+    while (isBlank(lineByte(at))) at++;
+    const lineEnd = valueEnd(at);
+    if (lineByte(lineEnd) !== CR || lineByte(lineEnd + 1) !== LF) return false;
+    let end = lineEnd;
+    while (end > at && isBlank(lineByte(end - 1))) end--;
+    receiver.field(name, text.slice(at, end));
+    at = lineEnd + 2;
   }
   return true;
-}
-
-/** Reports whether a line begins with that name and a colon. */
-function isNameAt({ bytes: name }: HeaderName, bytes: Buffer, at: number): boolean {
-  for (let i = 0; i < name.length; i++) if (name[i] !== bytes[at + i]) return false;
-  return bytes[at + name.length] === COLON;
 }
 
 /** Reports whether a byte is a space or a tab. */

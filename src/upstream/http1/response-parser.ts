@@ -1,6 +1,7 @@
 import type { HeaderName } from "../../wire/header-names.ts";
+import { loadLines } from "../../wire/window.ts";
 import { Http1Error } from "./errors.ts";
-import { checkTrailers, isBlank, isText, ParsedHead, type ResponseHead, type Section } from "./response-head.ts";
+import { checkTrailers, isBlank, isText, ParsedHead, type ResponseHead } from "./response-head.ts";
 
 /** Receives the parts of a response. */
 export interface ParserListener {
@@ -108,38 +109,30 @@ export class ResponseParser {
 
   /** Reads a section of lines up to a blank one. */
   private readSection(bytes: Buffer, from: number): number {
-    let read: Section;
-    let next: number;
-    if (this.sectionLength === 0) {
-      const end = bytes.indexOf(SECTION_END, from);
-      if (end < 0) {
-        this.bufferSection(bytes, from);
-        this.checkSection(0);
-        return bytes.length;
-      }
-      next = end + 4;
-      read = { bytes, start: from, text: bytes.toString("latin1", from, end + 2) };
-    } else {
-      const lengthBefore = this.sectionLength;
+    const lengthBefore = this.sectionLength;
+    let [section, start, hasEnd] = [bytes, from, true];
+    if (lengthBefore > 0) {
       this.bufferSection(bytes, from);
-      const section = this.section as Buffer;
-      const end = section.subarray(0, this.sectionLength).indexOf(SECTION_END, Math.max(0, lengthBefore - 3));
-      if (end < 0) {
-        this.checkSection(lengthBefore);
-        return bytes.length;
-      }
-      next = from + end + 4 - lengthBefore;
-      read = { bytes: section, start: 0, text: section.toString("latin1", 0, end + 2) };
-      this.section = undefined;
-      this.sectionLength = 0;
+      [section, start] = [(this.section as Buffer).subarray(0, this.sectionLength), 0];
+      // Only what is new is searched, as it may be a byte.
+      hasEnd = section.includes(SECTION_END, Math.max(0, lengthBefore - 3));
     }
-    if (read.text.length > SECTION_LIMIT) throw this.tooLarge();
-    if (this.state === HEAD) this.handleHead(new ParsedHead(read, this.names));
+    const length = hasEnd ? loadLines(section, start, SECTION_LIMIT) : -1;
+    if (length < 0) {
+      if (lengthBefore === 0) this.bufferSection(bytes, from);
+      this.checkSection(lengthBefore);
+      return bytes.length;
+    }
+    if (length > SECTION_LIMIT) throw this.tooLarge();
+    this.section = undefined;
+    this.sectionLength = 0;
+    const text = section.toString("latin1", start, start + length);
+    if (this.state === HEAD) this.handleHead(new ParsedHead(text, this.names));
     else {
-      checkTrailers(read);
+      checkTrailers(text);
       this.finish();
     }
-    return next;
+    return from + length + 2 - lengthBefore;
   }
 
   /** Buffers the start of a section whose end has not arrived. */

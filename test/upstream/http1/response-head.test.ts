@@ -1,9 +1,13 @@
 import t from "tap";
-import { checkTrailers, ParsedHead, type Section } from "../../../src/upstream/http1/response-head.ts";
+import { checkTrailers, ParsedHead } from "../../../src/upstream/http1/response-head.ts";
 import type { HeaderName } from "../../../src/wire/header-names.ts";
+import { loadLines, MAX_PIECE } from "../../../src/wire/window.ts";
 
-/** A section within other bytes, as it arrives. */
-const section = (text: string): Section => ({ bytes: Buffer.from(`:\r\n${text}\r\nx: y`, "latin1"), start: 3, text });
+/** Loads a section within other bytes, as it arrives, and returns it. */
+function section(text: string): string {
+  const length = loadLines(Buffer.from(`:\r\n${text}\r\nx: y`, "latin1"), 3, MAX_PIECE);
+  return length < 0 ? text : text.slice(0, length);
+}
 const parse = (...lines: string[]) => new ParsedHead(section([...lines, ""].join("\r\n")));
 const head = (...lines: string[]) => parse("HTTP/1.1 200 OK", ...lines);
 const headers = (...lines: string[]) => head(...lines).headers;
@@ -45,7 +49,7 @@ t.test("a head after others on a connection is read as if it were the first", (t
   t.ok(names.length <= 50, "few are remembered");
   names.length = 0;
   new ParsedHead(section("HTTP/1.1 200 OK\r\nDate: today\r\n"), names);
-  for (const line of ["Date\r\n", "Date : today\r\n", "Date: today\n", "Date: today\r\n x\r\n", "Date", "Da"])
+  for (const line of ["Date\r\n", "Date : today\r\n", "Date: today\n", "Date: today\r\n x\r\n"])
     t.equal(
       code(() => new ParsedHead(section(`HTTP/1.1 200 OK\r\n${line}`), [...names])),
       "RESPONSE_HEADER_INVALID",
