@@ -259,7 +259,11 @@
                 (i32.load offset=73728 (call $slot (i32.add (local.get $i) (i32.const 1)) (local.get $next)))
                 (select (i32.const 0x80000000) (i32.const 0) (global.get $escapes)))))
               (local.set $keys (i32.add (local.get $keys) (i32.const 1)))
-              (local.set $expect (i32.const 4)))
+              (local.set $expect (i32.const 4))
+              ;; Most names have their colon at once.
+              (if (i32.eq (i32.load8_u offset=1 (local.get $next)) (i32.const 58)) (then
+                (local.set $expect (i32.const 1))
+                (local.set $next (i32.add (local.get $next) (i32.const 1))))))
             (else
               (local.set $next (call $end (local.get $next) (i32.add (local.get $next) (local.get $span))))
               (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
