@@ -10,7 +10,7 @@ import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../src/config/load.ts";
 import { findExtensions } from "../src/loaded-config.ts";
 import { freePort } from "./support/free-port.ts";
-import { asking } from "./support/gateway.ts";
+import { asking } from "./support/key.ts";
 import { listen } from "./support/listen.ts";
 import { startBalancer, startDeployedNginx, startPair } from "./support/nginx.ts";
 import { startProcess } from "./support/process.ts";

@@ -8,7 +8,7 @@ import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { openConnections } from "./support/descriptors.ts";
 import { freePort } from "./support/free-port.ts";
-import { asking } from "./support/gateway.ts";
+import { asking } from "./support/key.ts";
 import { type GatewayProcess, startProcess } from "./support/process.ts";
 import { EVERY_CASE } from "./support/sample.ts";
 import { until } from "./support/until.ts";

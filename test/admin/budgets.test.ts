@@ -1,7 +1,7 @@
 import { mock } from "node:test";
 import t from "tap";
 import { Days } from "../../src/core/calendar.ts";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 import { ask, provider } from "../support/limited.ts";
 import { until } from "../support/until.ts";
 import { startAdmin, YAML } from "./support.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import t from "tap";
 import { metricsText } from "../../src/admin/metrics.ts";
 import { METRICS } from "../../src/metrics/definitions.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { startAdmin } from "./support.ts";

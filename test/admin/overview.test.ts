@@ -2,7 +2,7 @@ import { mock } from "node:test";
 import t from "tap";
 import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import { attentionItems, overview } from "../../src/admin/overview.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { startAdmin } from "./support.ts";
 
 t.test(

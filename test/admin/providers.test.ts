@@ -2,7 +2,7 @@ import t from "tap";
 import type { AdminGateway } from "../../src/admin/admin-gateway.ts";
 import { shownProviders } from "../../src/admin/providers.ts";
 import type { LiveProvider } from "../../src/admin/questions.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { providerOf } from "../support/provider.ts";
 import { startAdmin, TOKEN, VIEWER } from "./support.ts";
 

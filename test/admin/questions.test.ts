@@ -1,5 +1,5 @@
 import t from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { startProcess } from "../support/process.ts";
 import { httpUpstream } from "../support/upstream.ts";
 

@@ -1,5 +1,5 @@
 import t from "tap";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
 
 const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });

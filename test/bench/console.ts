@@ -13,7 +13,7 @@ import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { noBrowser, openBrowser } from "../support/browser.ts";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 
 const [ROWS = 1_000_000, DAYS = 30, STREAMS = 200, ROUNDS = 7] = process.argv.slice(2).map(Number);
 const KEYS = 200;

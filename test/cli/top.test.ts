@@ -3,7 +3,7 @@ import { help, USAGE } from "../../src/cli/help/top.ts";
 import { runTop } from "../../src/cli/top.ts";
 import type { Terminal } from "../../src/cli/verb.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "../admin/support.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { captured, recordingTerminal } from "../support/terminal.ts";
 import { until } from "../support/until.ts";
 import { json, startVendor } from "../support/vendor.ts";

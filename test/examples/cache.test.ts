@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import Cache from "../../examples/cache.ts";
 import { drive } from "../../src/testing.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { repeating } from "../support/repeating.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { startExamples } from "./example.ts";

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import t from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { startExamples } from "./example.ts";
 
 const SECRET = "a-secret-of-the-company-that-is-long";

@@ -1,7 +1,7 @@
 import t from "tap";
 import DenyWords from "../../examples/deny-words.ts";
 import { drive } from "../../src/testing.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { countTurns } from "../support/turns.ts";
 import { aroundSteps, STEP, startExample } from "./example.ts";
 

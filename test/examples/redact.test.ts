@@ -2,7 +2,7 @@ import t, { type Test } from "tap";
 import Redact from "../../examples/redact.ts";
 import { drive } from "../../src/testing.ts";
 import { CLIENTS, eventsOf } from "../support/four-clients.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { repeating } from "../support/repeating.ts";
 import { countTurns } from "../support/turns.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";

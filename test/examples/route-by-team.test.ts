@@ -1,5 +1,5 @@
 import t from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { startExample } from "./example.ts";
 
 t.test("a name that all teams use becomes the model of the caller's team", async (t) => {

@@ -1,6 +1,6 @@
 import t from "tap";
 import { CLIENTS, eventsOf } from "../support/four-clients.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { repeating } from "../support/repeating.ts";
 import { startExamples } from "./example.ts";
 

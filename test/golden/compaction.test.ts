@@ -4,7 +4,7 @@ import OpenAI from "openai";
 import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { type ChecklistGateway, gateway, speaking } from "../support/checklist.ts";
-import { asking, KEY } from "../support/gateway.ts";
+import { asking, KEY } from "../support/key.ts";
 import { askedIn, SCRIPTS, TEXT, THOUGHT, THOUGHTFUL, TOKENS } from "../support/scripted.ts";
 import { faultsOf } from "../support/vendor-rules.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { generateKey } from "../../src/store/key-format.ts";
-import { asking } from "../support/gateway.ts";
 import { chat, type SharedStores, testsOnStores, vendor, yaml } from "../support/instances.ts";
+import { asking } from "../support/key.ts";
 import { startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 

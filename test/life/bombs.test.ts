@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import { brotliCompressSync, gzipSync, zstdCompressSync } from "node:zlib";
 import t, { type Test } from "tap";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 import { ownGateway } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { noBrowser } from "../support/browser.ts";
 import { CONSOLE_YAML, columnOf, consolePage, startConsole } from "../support/console.ts";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 
 const options = { skip: noBrowser };
 

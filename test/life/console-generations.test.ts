@@ -4,7 +4,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { noBrowser } from "../support/browser.ts";
 import { consolePage, type StartedConsole, startConsole } from "../support/console.ts";
-import { asking, KEY } from "../support/gateway.ts";
+import { asking, KEY } from "../support/key.ts";
 import { listen } from "../support/listen.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
 

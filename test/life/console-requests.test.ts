@@ -3,7 +3,7 @@ import { promisify } from "node:util";
 import t from "tap";
 import { noBrowser } from "../support/browser.ts";
 import { consolePage, startConsole, traffic } from "../support/console.ts";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
 const options = { skip: noBrowser };

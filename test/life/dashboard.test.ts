@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { startProcess } from "../support/process.ts";
 import { startPrometheus } from "../support/prometheus.ts";
 import { until } from "../support/until.ts";

@@ -11,7 +11,7 @@ import {
   openFiles,
   settledDescriptors,
 } from "../support/descriptors.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { each } from "../support/raw.ts";
 import { until } from "../support/until.ts";

@@ -19,7 +19,7 @@ import Record from "../../plugins/record.ts";
 import { SqliteMaintenance } from "../../src/store/sqlite/maintenance.ts";
 import { restoreSqlite } from "../../src/store/sqlite/restore.ts";
 import { drive } from "../../src/testing.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { type GatewayProcess, type ProcessOptions, startProcess } from "../support/process.ts";
 import { mixedProvider, traffic } from "../support/traffic.ts";
 import { until } from "../support/until.ts";

@@ -1,8 +1,8 @@
 import { Agent, type IncomingMessage, request } from "node:http";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
-import { asking } from "../support/gateway.ts";
 import { startInstances, testsOnStores, vendor, yaml } from "../support/instances.ts";
+import { asking } from "../support/key.ts";
 import { startBalancer } from "../support/nginx.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";

@@ -1,8 +1,8 @@
 import { Agent, request } from "node:http";
 import t from "tap";
 import { cpuShare } from "../support/cpu-quota.ts";
-import { asking } from "../support/gateway.ts";
 import { freshStores, sharedServers, startInstances, vendor, yaml } from "../support/instances.ts";
+import { asking } from "../support/key.ts";
 import { startBalancer } from "../support/nginx.ts";
 import type { GatewayProcess } from "../support/process.ts";
 

@@ -1,6 +1,6 @@
 import t from "tap";
-import { asking } from "../support/gateway.ts";
 import { chat, post, startInstances, testsOnStores, vendor, yaml } from "../support/instances.ts";
+import { asking } from "../support/key.ts";
 import { startBalancer } from "../support/nginx.ts";
 import { cli, type GatewayProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";

@@ -4,7 +4,7 @@ import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
 import { chunk } from "../support/chunk.ts";
 import { openConnections } from "../support/descriptors.ts";
-import { asking, KEY } from "../support/gateway.ts";
+import { asking, KEY } from "../support/key.ts";
 import { startProcess } from "../support/process.ts";
 import { each } from "../support/raw.ts";
 import { until } from "../support/until.ts";

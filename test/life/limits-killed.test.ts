@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { startRedis } from "../support/redis.ts";
 import { until } from "../support/until.ts";

@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { page } from "../support/limited.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";

@@ -3,7 +3,7 @@ import { Agent, request } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
 import t from "tap";
-import { asking, KEY } from "../support/gateway.ts";
+import { asking, KEY } from "../support/key.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
 import { startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";

@@ -3,7 +3,7 @@ import { createServer, request } from "node:http";
 import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import t from "tap";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 import { listen } from "../support/listen.ts";
 import { KEPT, startNginx } from "../support/nginx.ts";
 import { ownGateway, ROOT, started } from "../support/processes.ts";

@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http";
 import t from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { httpUpstream } from "../support/upstream.ts";
 

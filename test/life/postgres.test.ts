@@ -4,7 +4,7 @@ import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { generateKey } from "../../src/store/key-format.ts";
 import { connectStores } from "../../src/store/open.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { type PostgresServer, placeOf, startPostgres } from "../support/postgres.ts";
 import { cli, type GatewayProcess, startProcess } from "../support/process.ts";
 import { mixedProvider, traffic } from "../support/traffic.ts";

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 import { httpUpstream } from "../support/upstream.ts";

@@ -2,7 +2,7 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
 import { dice } from "../support/dice.ts";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 import { startProcess } from "../support/process.ts";
 import { each, send, UNTIL_ANSWERED } from "../support/raw.ts";
 import { socketUpstream } from "../support/sockets.ts";

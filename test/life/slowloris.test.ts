@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { KEY } from "../support/gateway.ts";
+import { KEY } from "../support/key.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { startProcess } from "../support/process.ts";
 import { post } from "../support/raw.ts";

@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { asking, KEY } from "../support/gateway.ts";
+import { asking, KEY } from "../support/key.ts";
 import { type GatewayProcess, START_FLAGS, startProcess } from "../support/process.ts";
 import { post } from "../support/raw.ts";
 import { until } from "../support/until.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { folderFor } from "../support/folder.ts";
-import { asking, KEY } from "../support/gateway.ts";
+import { asking, KEY } from "../support/key.ts";
 import { startProcess } from "../support/process.ts";
 import { ROOT } from "../support/processes.ts";
 import { until } from "../support/until.ts";

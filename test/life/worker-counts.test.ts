@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http";
 import t from "tap";
 import { backgroundUpstream } from "../support/background.ts";
-import { asking } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
 import { type GatewayProcess, startProcess } from "../support/process.ts";
 import { until } from "../support/until.ts";
 

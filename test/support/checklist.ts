@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { Test } from "tap";
 import { type Between, between } from "../golden/sharp-http.ts";
-import { asking } from "./gateway.ts";
+import { asking } from "./key.ts";
 import { type AnswerKind, askedIn, SCRIPTS } from "./scripted.ts";
 import type { SeenRequest } from "./upstream.ts";
 import { PROTOCOLS, type ProtocolName } from "./vendor-sdks.ts";

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import type { Test } from "tap";
-import { KEY } from "./gateway.ts";
+import { KEY } from "./key.ts";
 import { until } from "./until.ts";
 
 /** Sends bytes (text: latin1) on a connection of its own, and keeps all that comes back. @param from the client's address */

@@ -4,7 +4,7 @@ import { ConsolePages } from "../../src/console/console-pages.ts";
 import { PageFiles } from "../../src/console/page-files.ts";
 import { startAdmin } from "../admin/support.ts";
 import { noBrowser, openBrowser } from "./browser.ts";
-import { KEY } from "./gateway.ts";
+import { KEY } from "./key.ts";
 
 const OTHER = "other-key-0123456789abcdef";
 /** A file with models that respond, are refused and fail. */

@@ -4,13 +4,11 @@ import { dirname, join } from "node:path";
 import { Gateway } from "../../src/gateway.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { MemoryLog } from "../../src/testing/memory-log.ts";
+import { asking, KEY } from "./key.ts";
 import type { Teardown } from "./listen.ts";
 import { httpUpstream } from "./upstream.ts";
 
-/** A key of test gateways. */
-export const KEY = "test-key-0123456789abcdef";
-
-export { MemoryLog };
+export { asking, KEY, MemoryLog };
 
 export interface Running {
   /** Address without a trailing slash. */
@@ -94,10 +92,3 @@ export async function startGatewayTo(
   const running = await startGateway(t, `providers: { up: ${provider} }\nmodels: { m: { targets: [up:x] } }\n`);
   return { ...running, upstream };
 }
-
-/** Returns headers of a JSON request with the test's key. */
-export const asking = (more: Record<string, string> = {}): Record<string, string> => ({
-  authorization: `Bearer ${KEY}`,
-  "content-type": "application/json",
-  ...more,
-});

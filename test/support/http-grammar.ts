@@ -1,5 +1,5 @@
 import type { Cast } from "./dice.ts";
-import { KEY } from "./gateway.ts";
+import { KEY } from "./key.ts";
 
 /** The bytes for one connection, and the bodies in them, by id. */
 export interface MadeUp {

@@ -1,7 +1,7 @@
 import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
 import { freePort } from "./free-port.ts";
-import { asking, KEY } from "./gateway.ts";
+import { asking, KEY } from "./key.ts";
 import { type PostgresServer, startPostgres } from "./postgres.ts";
 import { type GatewayProcess, startProcess } from "./process.ts";
 import { type RedisProcess, startRedis } from "./redis.ts";

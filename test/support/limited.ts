@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Test } from "tap";
-import { asking } from "./gateway.ts";
+import { asking } from "./key.ts";
 import type { GatewayProcess } from "./process.ts";
 import { httpUpstream } from "./upstream.ts";
 

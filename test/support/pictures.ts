@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import t from "tap";
 import { noBrowser, openBrowser } from "./browser.ts";
 import { startConsole } from "./console.ts";
-import { KEY } from "./gateway.ts";
+import { KEY } from "./key.ts";
 import { plainEntry } from "./plain-entry.ts";
 
 // Regenerates the pictures of docs/pages.md: node --import ./src/loader/register.js test/support/pictures.ts

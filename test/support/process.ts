@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { Test } from "tap";
 import { childrenOf } from "./descendants.ts";
-import { KEY } from "./gateway.ts";
+import { KEY } from "./key.ts";
 import { until } from "./until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));

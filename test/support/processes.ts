@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Test } from "tap";
-import { KEY } from "./gateway.ts";
+import { KEY } from "./key.ts";
 import { START_FLAGS } from "./process.ts";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
-import { asking } from "./gateway.ts";
+import { asking } from "./key.ts";
 import { afterHearing } from "./patience.ts";
 import { shared } from "./shared.ts";
 

@@ -1,6 +1,6 @@
 import { Agent, type IncomingMessage, request } from "node:http";
 import { setTimeout as after } from "node:timers/promises";
-import { asking, KEY } from "./gateway.ts";
+import { asking, KEY } from "./key.ts";
 import { httpUpstream } from "./upstream.ts";
 
 const USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };

@@ -1,10 +1,8 @@
 import { once } from "node:events";
 import { createServer as createHttpServer, IncomingMessage, ServerResponse } from "node:http";
 import { type AddressInfo, createServer, type LookupFunction, type Server, Socket } from "node:net";
-import type { Test } from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
-import { Pools, type PoolsOptions } from "../../src/upstream/http1/pools.ts";
-import { type ClientSide, UpstreamProxy } from "../../src/upstream/proxy.ts";
+import type { ClientSide } from "../../src/upstream/proxy.ts";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import type { UpstreamResponse } from "../../src/upstream/response.ts";
 
@@ -83,21 +81,6 @@ export async function httpUpstream(
     await answer(request, reply);
   });
   return listening(server, fake, () => server.closeAllConnections());
-}
-
-/** Closes idle connections at once, and those in use when their requests have ended. */
-export const closePools = (pools: Pools): Promise<void> => pools.retain(new Set());
-
-/** Creates a raw upstream and an UpstreamProxy to it, closed with the test. */
-export async function proxied(t: Test, script: Script, options: PoolsOptions = {}) {
-  const upstream = await rawUpstream(script);
-  const pools = new Pools({ environment: {}, ...options });
-  const proxy = new UpstreamProxy(pools);
-  t.teardown(async () => {
-    void closePools(pools);
-    await upstream.close();
-  });
-  return { upstream, pools, proxy };
 }
 
 /** Returns the error of a request; rejects if it succeeded. */

@@ -1,7 +1,7 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
-import { KEY } from "./gateway.ts";
+import { KEY } from "./key.ts";
 
 /** How to send requests with a vendor's official SDK. */
 export interface Asking {

@@ -1,8 +1,9 @@
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { codingOf } from "../../src/upstream/decoding.ts";
+import { proxied } from "../support/proxied.ts";
 import { until } from "../support/until.ts";
-import { client, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
+import { client, outgoing, type Script, whole } from "../support/upstream.ts";
 
 const PLAIN = Buffer.from(Array.from({ length: 20_000 }, (_, i) => `data: ${i}\n\n`).join(""));
 const PACKED: Record<string, Buffer> = {

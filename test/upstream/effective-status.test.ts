@@ -2,7 +2,8 @@ import t, { type Test } from "tap";
 import type { Attempt } from "../../src/core/attempt.ts";
 import { effectiveStatus } from "../../src/upstream/effective-status.ts";
 import { chunk } from "../support/chunk.ts";
-import { CHUNKED, client, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
+import { proxied } from "../support/proxied.ts";
+import { CHUNKED, client, outgoing, type Script, whole } from "../support/upstream.ts";
 
 const head = (status: number) => CHUNKED.replace("200", String(status));
 const attempt = {

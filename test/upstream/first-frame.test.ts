@@ -2,8 +2,10 @@ import t, { type Test } from "tap";
 import { peekFirstFrame } from "../../src/upstream/first-frame.ts";
 import type { Frame } from "../../src/wire/frame.ts";
 import { chunk } from "../support/chunk.ts";
-import { asking, startGateway } from "../support/gateway.ts";
-import { CHUNKED, client, httpUpstream, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
+import { startGateway } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
+import { proxied } from "../support/proxied.ts";
+import { CHUNKED, client, httpUpstream, outgoing, type Script, whole } from "../support/upstream.ts";
 
 /** The first frame of what an upstream answers, and all of it read afterwards. */
 async function first(t: Test, script: Script, limit = 2000, framing: "sse" | "array" = "sse") {

@@ -2,8 +2,10 @@ import t, { type Test } from "tap";
 import { detectNonAnswer } from "../../src/upstream/non-answer.ts";
 import type { BodyInspector, UpstreamResponse } from "../../src/upstream/response.ts";
 import { chunk } from "../support/chunk.ts";
-import { asking, startGateway } from "../support/gateway.ts";
-import { CHUNKED, client, httpUpstream, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
+import { startGateway } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
+import { proxied } from "../support/proxied.ts";
+import { CHUNKED, client, httpUpstream, outgoing, type Script, whole } from "../support/upstream.ts";
 
 /** What stands in an answer's place, and all of it read afterwards. */
 async function look(t: Test, script: Script, array = false, limit = 2000) {

@@ -4,7 +4,8 @@ import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
-import { client, closePools, httpUpstream, OK, outgoing, proxied, whole } from "../support/upstream.ts";
+import { closePools, proxied } from "../support/proxied.ts";
+import { client, httpUpstream, OK, outgoing, whole } from "../support/upstream.ts";
 
 t.test(
   "a request without a body is sent as composed, with host and no other header of ours but accept-encoding",

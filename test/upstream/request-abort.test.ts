@@ -3,18 +3,9 @@ import { Readable } from "node:stream";
 import t, { type Test } from "tap";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import type { UpstreamResponse } from "../../src/upstream/response.ts";
+import { proxied } from "../support/proxied.ts";
 import { until } from "../support/until.ts";
-import {
-  CHUNKED,
-  client,
-  delayedLookup,
-  failed,
-  OK,
-  outgoing,
-  proxied,
-  type Script,
-  whole,
-} from "../support/upstream.ts";
+import { CHUNKED, client, delayedLookup, failed, OK, outgoing, type Script, whole } from "../support/upstream.ts";
 
 t.test("a client that disconnects ends the attempt in every state", async (t) => {
   const state = async (

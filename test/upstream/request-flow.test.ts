@@ -4,8 +4,9 @@ import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { gathered } from "../support/gathered.ts";
+import { proxied } from "../support/proxied.ts";
 import { until } from "../support/until.ts";
-import { client, failed, outgoing, proxied, whole } from "../support/upstream.ts";
+import { client, failed, outgoing, whole } from "../support/upstream.ts";
 
 gathered(t, "a reader that does not keep up stops the provider, and loses nothing", async (t) => {
   const size = 48 << 20;

@@ -8,17 +8,16 @@ import { Pools } from "../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import { afterHearing } from "../support/patience.ts";
+import { closePools, proxied } from "../support/proxied.ts";
 import { until } from "../support/until.ts";
 import {
   CHUNKED,
   client,
-  closePools,
   delayedLookup,
   failed,
   httpUpstream,
   OK,
   outgoing,
-  proxied,
   type Script,
   whole,
 } from "../support/upstream.ts";

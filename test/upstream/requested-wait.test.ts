@@ -3,8 +3,10 @@ import type { Protocol } from "../../src/core/protocol.ts";
 import { requestedWait } from "../../src/upstream/requested-wait.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { chunk } from "../support/chunk.ts";
-import { asking, startGateway } from "../support/gateway.ts";
-import { CHUNKED, client, httpUpstream, outgoing, proxied, type Script, whole } from "../support/upstream.ts";
+import { startGateway } from "../support/gateway.ts";
+import { asking } from "../support/key.ts";
+import { proxied } from "../support/proxied.ts";
+import { CHUNKED, client, httpUpstream, outgoing, type Script, whole } from "../support/upstream.ts";
 
 const protocol = { retryAfter: (body: Buffer) => Number(body) } as unknown as Protocol;
 

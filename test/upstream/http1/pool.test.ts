@@ -6,19 +6,10 @@ import t, { type Test } from "tap";
 import type { HttpRequest } from "../../../src/upstream/http1/http-request.ts";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
+import { closePools, proxied } from "../../support/proxied.ts";
 import { certificate, key } from "../../support/tls.ts";
 import { until } from "../../support/until.ts";
-import {
-  client,
-  closePools,
-  failed,
-  OK,
-  outgoing,
-  proxied,
-  type RawRequest,
-  rawUpstream,
-  whole,
-} from "../../support/upstream.ts";
+import { client, failed, OK, outgoing, type RawRequest, rawUpstream, whole } from "../../support/upstream.ts";
 
 async function secured(t: Test, script: (socket: TLSSocket) => void): Promise<{ origin: URL; server: Server }> {
   const server = createServer({ cert: certificate, key, ALPNProtocols: ["h2", "http/1.1"] }, script);

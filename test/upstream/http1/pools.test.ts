@@ -2,8 +2,9 @@ import type { Socket } from "node:net";
 import t from "tap";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
+import { closePools } from "../../support/proxied.ts";
 import { until } from "../../support/until.ts";
-import { client, closePools, failed, httpUpstream, outgoing, rawUpstream, whole } from "../../support/upstream.ts";
+import { client, failed, httpUpstream, outgoing, rawUpstream, whole } from "../../support/upstream.ts";
 
 t.test("each origin and credential has a pool of its own", async (t) => {
   const pools = new Pools({ environment: {} });

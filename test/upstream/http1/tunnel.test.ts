@@ -5,9 +5,10 @@ import t, { type Test } from "tap";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
 import { type ConnectProxy, connectProxy } from "../../support/connect-proxy.ts";
+import { closePools } from "../../support/proxied.ts";
 import { certificate, key } from "../../support/tls.ts";
 import { until } from "../../support/until.ts";
-import { client, closePools, failed, OK, outgoing, whole } from "../../support/upstream.ts";
+import { client, failed, OK, outgoing, whole } from "../../support/upstream.ts";
 
 /** A provider that speaks TLS, and what it saw: a script for each piece it reads. */
 async function provider(t: Test, script: (socket: TLSSocket, text: string) => unknown) {
