@@ -5,7 +5,7 @@ import { type BufferAccount, noRoomError, UNCOUNTED_BYTES } from "../core/buffer
 import { GatewayError } from "../core/errors.ts";
 import type { Form } from "../core/form.ts";
 import { MAX_MODEL } from "../core/model-name.ts";
-import { FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
+import { type FieldReader, FormError, FormScanner, parseBoundary } from "../wire/multipart.ts";
 import { joinPieces } from "../wire/pieces.ts";
 import { splice } from "../wire/splice.ts";
 import { type BodyLimits, bodyTooLarge, type OpenBufferAccount } from "./body.ts";
@@ -28,6 +28,8 @@ interface FormReaderOptions {
   readonly otherFields?: readonly string[] | undefined;
   /** Reports whether a field may not occur in the form. */
   readonly isForbidden?: (name: string) => boolean;
+  /** Returns what checks the value of any other field but `model`. */
+  readonly checkerOf?: FieldReader["receiver"];
   /** The path names the model: a form without the field gets an empty one, at its end. */
   readonly addsModel?: boolean;
   /** As of `Exchange`; the gateway can break off a request whose client goes on sending. */
@@ -54,7 +56,8 @@ export async function readForm(
   if (request.headers["content-encoding"])
     throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
   const declared = request.headers["content-length"];
-  const scanner = new FormScanner(boundary, "model", MAX_MODEL, options.otherFields, options.isForbidden);
+  const { otherFields, isForbidden, checkerOf } = options;
+  const scanner = new FormScanner(boundary, "model", MAX_MODEL, otherFields, isForbidden, checkerOf);
   const pieces = new BodyPieces(request, limits);
   const addedField = options.addsModel
     ? `\r\n--${boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\n`

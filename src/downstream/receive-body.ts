@@ -1,8 +1,12 @@
 import { Body } from "../core/body.ts";
-import type { BufferAccount, BufferLimits, PreemptListener } from "../core/buffer-memory.ts";
+import { type BufferAccount, type BufferLimits, type PreemptListener, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
+import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import type { Generation } from "../generation.ts";
+import { formValueFinder } from "../objects/body-reference-finder.ts";
+import type { ObjectReference } from "../objects/reference-finder.ts";
+import type { FieldReader } from "../wire/multipart.ts";
 import { type BodyLimits, type OpenBufferAccount, readBody } from "./body.ts";
 import { readForm } from "./form.ts";
 import type { Reply } from "./reply.ts";
@@ -60,14 +64,36 @@ export function createReceiveBody(
     const otherFields = output?.multipliers.map(([name]) => String(name));
     const finder = objectMembers && objects.finderFor(objectMembers);
     const isForbidden = (field: string) => finder?.isReferenceField(field) ?? false;
+    const checkerOf: FieldReader["receiver"] = (name, part) =>
+      !finder || objects.share === "all" || objectMembers.notSearched.includes(name)
+        ? undefined
+        : formValueFinder(name, part, [finder], UNCOUNTED_BYTES, () => {}, refuseReferences);
     const openSpoolAccount: OpenBufferAccount = (largest, onPreempted) => {
       const { caller, network } = exchange;
       return parts.spools.account(caller?.id ?? network, roomFor(largest, limits.spool, limits), onPreempted);
     };
-    const options = { openAccount, openSpoolAccount, otherFields, isForbidden, addsModel: hasModel, onAbort };
+    const options = {
+      openAccount,
+      openSpoolAccount,
+      otherFields,
+      isForbidden,
+      checkerOf,
+      addsModel: hasModel,
+      onAbort,
+    };
     return readForm(request, limits, options).then(({ body, form }) => {
       exchange.form = form;
       return body;
     });
   };
+}
+
+/** @throws GatewayError `invalid_field` for JSON in a form's field that names an object: some vendors read it there */
+function refuseReferences([first]: readonly ObjectReference[]): void {
+  if (!first) return;
+  const { param = "" } = first;
+  throw new GatewayError("invalid_field", {
+    message: `The field ${param} names what is kept elsewhere: send the file itself.`,
+    param,
+  });
 }

@@ -77,9 +77,7 @@ export function bodyReferenceFinder(
   if (boundary !== undefined) {
     const file =
       requestFiles && new RequestFileFinder(requestFiles, requestLines(requestFiles.field, finders, limit, onBuffered));
-    const fieldFinder = () =>
-      new JsonReferenceFinder(finders, Math.min(limit, MAX_JSON_FIELD), "application/octet-stream", "file", onBuffered);
-    return new FormReferenceFinder(boundary, finders, file, fieldFinder);
+    return new FormReferenceFinder(boundary, finders, file, limit, onBuffered);
   }
   throw new GatewayError("unsupported_media_type", {
     message: "The boundary of the form cannot be read for sure.",
@@ -256,6 +254,34 @@ const UPLOAD_FIELD = /^files?(?:\[\d*\])?$/i;
 /** Content types of parts that some vendors read as JSON although they have a filename. */
 const JSON_TYPE = /^[\w.-]+\/(?:[\w.-]+\+)?json\b/i;
 
+/**
+ * Returns the finder for the value of a form's field whose name does not say that it names an object; undefined: what is uploaded as
+ * a file names nothing.
+ * @param name its bytes as characters
+ * @param limit bytes of JSON at most
+ * @throws GatewayError `invalid_field` for one that cannot be read
+ */
+export function formValueFinder(
+  name: string,
+  { isFile, type, hasOtherCharset }: FormPart,
+  finders: readonly ReferenceFinder[],
+  limit: number,
+  onBuffered: (bytes: number) => void,
+  onFound: (found: readonly ObjectReference[]) => void,
+): ValueReceiver | undefined {
+  const field = utf8(name);
+  if (isFile && (UPLOAD_FIELD.test(field) || !JSON_TYPE.test(type))) return undefined;
+  if (hasOtherCharset)
+    throw new GatewayError("invalid_field", {
+      message: `The field ${field} cannot be checked for objects of other keys: it is in another character set.`,
+      hint: "Send it in UTF-8.",
+      param: field,
+    });
+  const most = Math.min(limit, MAX_JSON_FIELD);
+  const json = new JsonReferenceFinder(finders, most, "application/octet-stream", "file", onBuffered);
+  return new FormValueFinder(field, finders, json, onFound);
+}
+
 /** A form, whose fields are checked by their names, and by JSON and ids in their values. */
 class FormReferenceFinder implements BodyReferenceFinder {
   private found: ObjectReference[] = [];
@@ -263,9 +289,10 @@ class FormReferenceFinder implements BodyReferenceFinder {
 
   constructor(
     boundary: string,
-    private readonly finders: readonly ReferenceFinder[],
+    finders: readonly ReferenceFinder[],
     private readonly file: RequestFileFinder | undefined,
-    private readonly jsonFinder: () => BodyReferenceFinder,
+    limit: number,
+    onBuffered: (bytes: number) => void,
   ) {
     this.scanner = new FormScanner(boundary, undefined, 0, {
       wants: (name) => file?.isPurpose(name) === true || finders.some((each) => each.isReferenceField(utf8(name))),
@@ -273,20 +300,10 @@ class FormReferenceFinder implements BodyReferenceFinder {
         if (file?.isPurpose(name)) file.setPurpose(value);
         this.found.push(...finders.flatMap((each) => each.findInField(utf8(name), value)));
       },
-      receiver: (name, part) => file?.receiver(name, part) ?? this.valueReceiver(utf8(name), part),
+      receiver: (name, part) =>
+        file?.receiver(name, part) ??
+        formValueFinder(name, part, finders, limit, onBuffered, (found) => this.found.push(...found)),
     });
-  }
-
-  /** Returns the finder for the value of a field of another name. What is uploaded as a file names nothing. */
-  private valueReceiver(name: string, { isFile, type, hasOtherCharset }: FormPart): ValueReceiver | undefined {
-    if (isFile && (UPLOAD_FIELD.test(name) || !JSON_TYPE.test(type))) return undefined;
-    if (hasOtherCharset)
-      throw new GatewayError("invalid_field", {
-        message: `The field ${name} cannot be checked for objects of other keys: it is in another character set.`,
-        hint: "Send it in UTF-8.",
-        param: name,
-      });
-    return new FormValueFinder(name, this.finders, this.jsonFinder(), (found) => this.found.push(...found));
   }
 
   push(bytes: Buffer): readonly ObjectReference[] {

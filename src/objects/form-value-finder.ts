@@ -36,9 +36,13 @@ export class FormValueFinder implements ValueReceiver {
 
   /** @throws GatewayError `invalid_field` */
   private report(find: () => readonly ObjectReference[]): void {
+    this.onFound(this.checked(find).map((each) => ({ ...each, param: `${this.field}.${each.param}` })));
+  }
+
+  private checked(find: () => readonly ObjectReference[]): readonly ObjectReference[] {
     const { field } = this;
     try {
-      this.onFound(find().map((each) => ({ ...each, param: `${field}.${each.param}` })));
+      return find();
     } catch (thrown) {
       throw new GatewayError("invalid_field", {
         message: `The field ${field} cannot be checked for objects of other keys. ${GatewayError.from(thrown).message}`,

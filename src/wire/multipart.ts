@@ -68,7 +68,7 @@ export function parseBoundary(contentType: string): string | undefined {
 }
 
 /** Reads short text fields besides the one that is searched, each time they occur, and longer values as they arrive. */
-interface FieldReader {
+export interface FieldReader {
   wants(name: string): boolean;
   read(name: string, value: string): void;
   /** Returns what receives the value of a part, also of a file; undefined: nothing does. */
@@ -131,6 +131,7 @@ export class FormScanner {
    * @param maxLength maximum bytes of its value, which must be printable ASCII
    * @param otherFields lower-case names of other short fields to read, each at most once; or a reader for them
    * @param isRefused reports whether a field may not occur in the form
+   * @param receiver returns what receives the value of a part that is neither; with a reader that reader's own is used
    */
   constructor(
     boundary: string,
@@ -138,6 +139,7 @@ export class FormScanner {
     private readonly maxLength: number,
     private readonly otherFields: readonly string[] | FieldReader = [],
     private readonly isRefused: (name: string) => boolean = () => false,
+    private readonly receiverOf: FieldReader["receiver"] = undefined,
   ) {
     this.shortLimit = "wants" in otherFields ? MAX_ID_VALUE : MAX_SHORT_VALUE;
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
@@ -340,6 +342,8 @@ export class FormScanner {
     }
     if (hasOtherCharset && this.currentField !== undefined)
       throw new FormError(`The field ${JSON.stringify(decodedName)} is in another character set.`, at, decodedName);
+    const isOther = this.currentField === undefined && normalizedName !== field;
+    if (isOther) this.receiver ??= this.receiverOf?.(name, { isFile, type, hasOtherCharset });
     if (field === undefined || normalizedName !== field) return;
     if (name !== field) throw new FormError(`The field ${JSON.stringify(name)} looks like ${field}.`, at, field);
     if (this.found) throw new FormError(`The field ${field} occurs twice.`, at, field);

@@ -289,3 +289,38 @@ models: { painter: { targets: [one:painter], fallback: [other] }, other: { targe
     t.equal(bodies[1]?.toString(), body.replace("\r\npainter\r\n", "\r\nvendors-own\r\n"));
   }
 });
+
+t.test("JSON in a field may not name what is kept elsewhere: a vendor may read it there", async (t) => {
+  const { running, seen } = await painting(t);
+  for (const field of [
+    part('name="images"', '[{"file_id":"file-1"}]'),
+    part('name="mask"\r\ncontent-type: application/json', '{"\\u0066ile_id":"file-1"}'),
+    part('name="mask"; filename="a.json"\r\ncontent-type: application/json', '{"file_id":"file-1"}'),
+  ])
+    for (const body of [MODEL + PROMPT + field + END, field + MODEL + PROMPT + END]) {
+      const answer = await post(running, body);
+      t.equal(answer.status, 400);
+      t.match(await answer.json(), {
+        error: { code: "invalid_field", message: /file_id names what is kept elsewhere/ },
+      });
+    }
+  t.equal(seen.length, 0);
+  const large = await post(running, MODEL + part('name="images"', `[${"1,".repeat(40_000)}1]`) + END);
+  t.match([large.status, await large.json()], [400, { error: { message: /images cannot be checked/ } }]);
+});
+
+t.test("a prompt is a text, also one that looks like JSON; so are other fields and files", async (t) => {
+  const { running, seen } = await painting(t);
+  for (const field of [
+    part('name="prompt"', '{"file_id":"file-1","scene":1,"scene":2}'),
+    PROMPT + part('name="style"', "[cinematic] {8k}"),
+    PROMPT + part('name="image"; filename="a.png"', '{"file_id":"file-1"}'),
+  ])
+    t.equal((await post(running, MODEL + field + END)).status, 200, field);
+  t.equal(seen.length, 3);
+});
+
+t.test("with share: all every key may name what is kept elsewhere in JSON, too", async (t) => {
+  const { running } = await painting(t, "painter", "share: all\n");
+  t.equal((await post(running, MODEL + part('name="images"', '[{"file_id":"file-1"}]') + END)).status, 200);
+});

@@ -4,7 +4,7 @@ import type { ObjectMembers } from "model-gateway/protocol";
 export const objects: ObjectMembers = {
   topLevel: [],
   anyDepth: ["file_id"],
-  notSearched: [],
+  notSearched: ["prompt"],
   createdIdMembers: [],
   createdIds: () => [],
   mayHoldIds: () => false,
