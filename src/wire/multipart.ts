@@ -131,7 +131,7 @@ export class FormScanner {
    * @param maxLength maximum bytes of its value, which must be printable ASCII
    * @param otherFields lower-case names of other short fields to read, each at most once; or a reader for them
    * @param isRefused reports whether a field may not occur in the form
-   * @param receiver returns what receives the value of a part that is neither; with a reader that reader's own is used
+   * @param receiverOf returns what receives the value of a part that is neither; with a reader that reader's own is used
    */
   constructor(
     boundary: string,
