@@ -22,7 +22,7 @@ import { type BodyConsumer, ServerRequest } from "./server-request.ts";
  * Limits beyond any real request that protect the parser: members of the body itself, values in total. Token arrays for
  * embeddings are the longest real ones.
  */
-const SCAN_LIMITS = { maxMembers: 1000, maxValues: 400_000 } as const;
+const [MAX_MEMBERS, MAX_VALUES] = [1000, 400_000] as const;
 
 /** Small chunks after the first few are copied together: each buffer object takes more memory than a hundred bytes. */
 const FIRST_CHUNKS = 16;
@@ -88,14 +88,16 @@ class BodyReader implements BodyConsumer, BodyRateListener {
   private length = 0;
   private readonly scanner: Scanner;
   private readonly decoder: BodyDecoder | undefined;
-  private readonly pace: BodyRateMonitor;
+  /** Set once it must still arrive. */
+  private pace: BodyRateMonitor | undefined;
+  /** Number of chunks received before that. */
+  private chunks = 0;
   private account: BufferAccount | undefined;
   /** What has become of it, if that is known before anybody waits for it. */
   private outcome: Body | GatewayError | undefined;
   private waiting: Pick<PromiseWithResolvers<Body>, "resolve" | "reject"> | undefined;
   private over = false;
-  private watchesRequest = false;
-  private unsubscribe: (() => void) | undefined;
+  private endWatch: (() => void) | undefined;
 
   constructor(
     private readonly request: IncomingMessage,
@@ -104,8 +106,7 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     private readonly coding: Coding | undefined,
   ) {
     const { depth: maxDepth = 128, names: maxKeys = 50_000 } = limits;
-    this.scanner = new Scanner({ ...SCAN_LIMITS, maxDepth, maxKeys });
-    this.pace = new BodyRateMonitor(limits, this);
+    this.scanner = new Scanner({ maxMembers: MAX_MEMBERS, maxValues: MAX_VALUES, maxDepth, maxKeys });
     if (coding) this.decoder = this.decode(coding);
     if (!(request instanceof ServerRequest && request.deliverTo(this))) {
       request.on("data", (piece: Buffer) => this.onChunk(piece));
@@ -113,11 +114,29 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     }
     if (request.destroyed) this.fail(new GatewayError("client_gone"));
     // Nearly all bodies are complete by now.
-    if (this.over) return;
-    this.watchesRequest = true;
-    request.on("error", this.onClose);
-    request.on("close", this.onClose);
-    this.unsubscribe = options.onAbort?.(() => this.fail(new GatewayError("client_gone")));
+    if (!this.over) this.watchArrival();
+  }
+
+  /** Watches a body that is still arriving: whether its client stays, and how fast it comes. */
+  private watchArrival(): void {
+    const { request } = this;
+    const onClose = (): void => {
+      if (!request.complete) this.fail(new GatewayError("client_gone"));
+    };
+    request.on("error", onClose);
+    request.on("close", onClose);
+    const pace = new BodyRateMonitor(this.limits, this);
+    let unsubscribe: (() => void) | undefined;
+    const endWatch = (): void => {
+      request.off("error", onClose);
+      request.off("close", onClose);
+      unsubscribe?.();
+      pace.stop();
+    };
+    this.endWatch = endWatch;
+    this.pace = pace;
+    pace.addBytes(this.received, this.chunks);
+    if (!this.over) unsubscribe = this.options.onAbort?.(() => this.fail(new GatewayError("client_gone")));
   }
 
   /**
@@ -139,7 +158,8 @@ class BodyReader implements BodyConsumer, BodyRateListener {
 
   onChunk(chunk: Buffer): void {
     if (this.over) return;
-    this.pace.addBytes(chunk.length);
+    if (this.pace) this.pace.addBytes(chunk.length);
+    else this.chunks++;
     if (this.over) return;
     this.received += chunk.length;
     if (this.received > this.limits.maxBytes) this.fail(bodyTooLarge(this.limits.maxBytes));
@@ -153,10 +173,6 @@ class BodyReader implements BodyConsumer, BodyRateListener {
     if (this.decoder) this.decoder.end();
     else this.complete();
   }
-
-  private readonly onClose = (): void => {
-    if (!this.request.complete) this.fail(new GatewayError("client_gone"));
-  };
 
   private addPiece(piece: Buffer): void {
     if (this.over) return;
@@ -258,13 +274,9 @@ class BodyReader implements BodyConsumer, BodyRateListener {
 
   private stop(): void {
     this.over = true;
-    this.unsubscribe?.();
-    this.pace.stop();
+    this.endWatch?.();
     this.decoder?.destroy();
     if (this.request instanceof ServerRequest) this.request.detachConsumer();
-    if (!this.watchesRequest) return;
-    this.request.off("error", this.onClose);
-    this.request.off("close", this.onClose);
   }
 }
 
