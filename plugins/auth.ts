@@ -30,11 +30,14 @@ export default class Auth implements Plugin {
     const { caller, credentials, uploader } = exchange;
     if (caller) return this.checkGroup(caller);
     if (credentials.length === 0 && uploader) return this.admitUpload(exchange, uploader);
-    const searches = credentials.map((presented) => this.keys.find(presented));
-    const [only] = searches;
-    // The usual case: no search is asynchronous.
-    if (searches.length === 1 && !(only instanceof Promise)) return this.admit(exchange, only ? [only] : []);
-    return Promise.all(searches).then((found) =>
+    const [first] = credentials;
+    if (first !== undefined && credentials.length === 1) {
+      const found = this.keys.find(first);
+      // The usual case.
+      if (!(found instanceof Promise)) return this.admit(exchange, found ? [found] : []);
+      return found.then((record) => this.admit(exchange, record ? [record] : []));
+    }
+    return Promise.all(credentials.map((presented) => this.keys.find(presented))).then((found) =>
       this.admit(
         exchange,
         found.filter((record) => record !== undefined),
@@ -72,6 +75,11 @@ export default class Auth implements Plugin {
       if (unusable) throw unusable;
       return this.checkGroup(record);
     }
+    return this.refuseUnknown(exchange);
+  }
+
+  /** Counts a wrong key. @throws GatewayError, unless callers without a key are accepted */
+  private refuseUnknown(exchange: AccessExchange): void | Promise<void> {
     if (exchange.credentials.length === 0 && this.options.anonymous) return;
     const [presented] = exchange.credentials;
     if (presented === undefined) throw new GatewayError("missing_api_key");

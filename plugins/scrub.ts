@@ -142,7 +142,11 @@ export default class Scrub implements Plugin {
 
   /** Returns the catalogue for the protocol in which the request's fields will be read. */
   private table(protocol: string): MarkTable {
-    return this.tables.getOrInsertComputed(protocol, () => markTableFor(protocol, this.allowed));
+    const known = this.tables.get(protocol);
+    if (known) return known;
+    const table = markTableFor(protocol, this.allowed);
+    this.tables.set(protocol, table);
+    return table;
   }
 
   /**

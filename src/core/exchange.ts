@@ -574,8 +574,10 @@ export class Exchange {
     }
     this.abortListeners.push(listener);
     return () => {
-      const at = this.abortListeners.indexOf(listener);
-      if (at >= 0) this.abortListeners.splice(at, 1);
+      const listeners = this.abortListeners;
+      // Nearly always the last one, and `splice` returns a list.
+      if (listeners.at(-1) === listener) listeners.pop();
+      else if (listeners.includes(listener)) listeners.splice(listeners.indexOf(listener), 1);
     };
   }
 

@@ -29,8 +29,14 @@ export function createExchange(
   const { method = "", headerList: headers } = request;
   const strict = wantsStrict(headers) || strictPath;
   headers.deleteWhere(isForwardingHeader);
-  const arrival = {
-    ...known,
+  const { id, time, arrivedAt, address, origin, uploader } = known;
+  const exchange = new Exchange({
+    id,
+    time,
+    arrivedAt,
+    address,
+    origin,
+    uploader,
     method,
     path,
     query,
@@ -41,8 +47,7 @@ export function createExchange(
     strict,
     pathModel,
     deployment,
-  };
-  const exchange = new Exchange(arrival);
+  });
   // Where no key was sent it may be in the path, and look like any text: the ledger stores notices.
   if (notice) exchange.notices.push(keys.length > 0 ? notice : notice.replace(/^\S+/, "The path is"));
   return exchange;

@@ -30,7 +30,7 @@ export class Reply {
   ) {
     this.log = log;
     const { stalled } = config.connections;
-    this.writer = new ResponseWriter(response, upstreams.persist, (thrown) => this.logFault(thrown), stalled);
+    this.writer = new ResponseWriter(response, upstreams.persist, this, stalled);
   }
 
   /** Asks the client for the body, if it waits for that. */
@@ -175,7 +175,8 @@ export class Reply {
     return [...replyHeaders];
   }
 
-  private logFault(thrown: unknown): void {
+  /** Called by the writer with what a deferred write has thrown. */
+  onFault(thrown: unknown): void {
     const { id } = this.exchange;
     this.log.error({ id, cause: thrownStack(thrown) }, "a response could not be written, and its connection is closed");
   }

@@ -39,13 +39,13 @@ export class ResponseWriter {
 
   /**
    * @param beforeEnd called before the last bytes are sent
-   * @param onFault called with what a deferred write has thrown; the client's connection is closed
+   * @param faults told what a deferred write has thrown; the client's connection is closed
    * @param stalled milliseconds for which the client may read nothing before it is disconnected
    */
   constructor(
     readonly response: ServerResponse,
     private readonly beforeEnd: () => void = () => {},
-    private readonly onFault: (thrown: unknown) => void = () => {},
+    private readonly faults?: { onFault(thrown: unknown): void },
     readonly stalled = STALL_TIMEOUT,
   ) {}
 
@@ -180,7 +180,7 @@ export class ResponseWriter {
 
   /** Handles what a deferred write has thrown: it concerns no other response, and must not end the process. */
   fail(thrown: unknown): void {
-    this.onFault(thrown);
+    this.faults?.onFault(thrown);
     this.destroy();
   }
 

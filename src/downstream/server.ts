@@ -208,7 +208,10 @@ export class Downstream {
 
   private arrivalFacts(request: ServerRequest, connection: ClientConnection): RequestFacts {
     const time = Date.now();
-    const [rawPath, rawQuery] = splitTarget(request.url ?? "");
+    const { url = "" } = request;
+    const mark = url.indexOf("?");
+    const rawPath = mark < 0 ? url : url.slice(0, mark);
+    const rawQuery = mark < 0 ? "" : url.slice(mark + 1);
     const address = this.connections.clientAddress(connection, request.headerList);
     return { id: newId(time), time, arrivedAt: performance.now(), address, rawPath, rawQuery };
   }
@@ -433,8 +436,3 @@ const isGet = ({ method }: ServerRequest): boolean => method === "GET" || method
 
 const wantsSocket = ({ headerList }: ServerRequest): boolean =>
   headerList.get("upgrade")?.toLowerCase() === "websocket";
-
-function splitTarget(target: string): [string, string] {
-  const mark = target.indexOf("?");
-  return mark < 0 ? [target, ""] : [target.slice(0, mark), target.slice(mark + 1)];
-}

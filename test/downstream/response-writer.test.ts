@@ -573,11 +573,7 @@ t.test(
     const waiting: (() => void)[] = [];
     const told: unknown[] = [];
     const server = createServer((request, response) => {
-      const writer = new ResponseWriter(
-        response,
-        () => {},
-        (thrown) => told.push(thrown),
-      );
+      const writer = new ResponseWriter(response, () => {}, { onFault: (thrown) => void told.push(thrown) });
       waiting.push(() =>
         request.url === "/bad"
           ? writer.deferEnd(() => response.writeHead(0))
@@ -605,11 +601,7 @@ t.test(
 t.test("a chunk of a stream that throws does the same", async (t) => {
   const told: unknown[] = [];
   const { whole } = await talk(t, ({ response }) => {
-    const writer = new ResponseWriter(
-      response,
-      () => {},
-      (thrown) => told.push(thrown),
-    );
+    const writer = new ResponseWriter(response, () => {}, { onFault: (thrown) => void told.push(thrown) });
     writer.head(200, ["content-type", "text/event-stream"], true);
     writer.write([{ length: 1, 0: 5n } as unknown as Buffer]);
   });
