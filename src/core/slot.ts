@@ -11,7 +11,8 @@ type Slot<Value> = (exchange: { readonly slots: Slots }) => Value;
 export function slot<Value>(make: () => Value): Slot<Value> {
   const key = {};
   return ({ slots }) => {
-    if (slots.has(key)) return slots.get(key) as Value;
+    const known = slots.get(key);
+    if (known !== undefined || slots.has(key)) return known as Value;
     const value = make();
     slots.set(key, value);
     return value;

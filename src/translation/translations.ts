@@ -40,22 +40,27 @@ export class Translations {
    * @throws GatewayError `not_served` where no target can serve it, `no_target` where a plugin has left none
    */
   plan(exchange: RouteExchange): ExchangeTranslation | undefined | Promise<undefined> {
-    const others = new Map<Target, ProtocolChoice>();
+    let others: Map<Target, ProtocolChoice> | undefined;
     const { targets } = exchange;
-    exchange.targets = targets.filter((target) => {
+    const served: Target[] = [];
+    for (const target of targets) {
       const chosen = chooseProtocol(exchange, target, this.protocols);
-      if (chosen !== undefined && chosen !== "own") others.set(target, chosen);
-      return chosen !== undefined;
-    });
+      if (chosen === undefined) continue;
+      served.push(target);
+      if (chosen === "own") continue;
+      others ??= new Map();
+      others.set(target, chosen);
+    }
+    exchange.targets = served;
     if (exchange.targets.length === 0) {
       if (this.canEstimateCount(exchange)) return this.answerByEstimate(exchange);
       throw targets.length === 0 ? new GatewayError("no_target") : notServed(exchange, targets);
     }
     const mayHoldState = this.mayHoldState(exchange);
-    if (others.size === 0 && !mayHoldState && !this.mayLackState(exchange)) return undefined;
+    if (!others && !mayHoldState && !this.mayLackState(exchange)) return undefined;
     return new ExchangeTranslation(
       exchange,
-      others,
+      others ?? new Map(),
       this.envelopes,
       mayHoldState,
       ownersOf(this.share, exchange.caller),
