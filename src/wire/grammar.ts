@@ -88,38 +88,6 @@ export function findByte(bytes: Buffer, byte: number, from: number): number {
   return index < 0 ? bytes.length : index;
 }
 
-/** A cache of names by a hash of their bytes: the same few occur in every request, and a lookup is faster than a copy. */
-const NAME_CACHE: (string | undefined)[] = new Array(256).fill(undefined);
-const MAX_CACHED_LENGTH = 32;
-
-/** Returns a name between its quotes, unescaped. */
-export function readName(bytes: Buffer, from: number, to: number): string {
-  let hash = 0;
-  for (let i = from; i < to; i++) {
-    const byte = bytes[i] as number;
-    if (byte === BACKSLASH) return JSON.parse(`"${bytes.toString("utf8", from, to)}"`);
-    if (byte > 127 || i - from === MAX_CACHED_LENGTH) return readLongName(bytes, from, to);
-    hash = (hash * 31 + byte) | 0;
-  }
-  const slot = hash & 255;
-  const cached = NAME_CACHE[slot];
-  if (cached !== undefined && equals(cached, bytes, from, to)) return cached;
-  const name = bytes.toString("latin1", from, to);
-  NAME_CACHE[slot] = name;
-  return name;
-}
-
-function readLongName(bytes: Buffer, from: number, to: number): string {
-  const text = bytes.toString("utf8", from, to);
-  return text.includes("\\") ? JSON.parse(`"${text}"`) : text;
-}
-
-function equals(name: string, bytes: Buffer, from: number, to: number): boolean {
-  if (name.length !== to - from) return false;
-  for (let i = 0; i < name.length; i++) if (name.charCodeAt(i) !== bytes[from + i]) return false;
-  return true;
-}
-
 /** What a byte begins between two tokens; 0 for none. The order is that of the block table in window.wat. */
 export const BYTE_CLASSES = new Uint8Array(256);
 for (const [i, bytes] of [" \t\n\r", '"', ",", ":", "{[", "}]", "-0123456789", "tfn"].entries())

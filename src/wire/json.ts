@@ -22,12 +22,12 @@ import {
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
-  readName,
   SPACES,
   skipPlain,
   unexpectedByte,
 } from "./grammar.ts";
 import { type JsonKind, MemberList, type Scan, ScanResult } from "./members.ts";
+import { recentName } from "./recent-texts.ts";
 import { Utf8Validator } from "./utf8.ts";
 import {
   ESCAPED_NAME,
@@ -462,9 +462,10 @@ export class Scanner implements Nesting {
       this.nameParts.push(piece.subarray(0, end));
       const nameBytes = Buffer.concat(this.nameParts);
       this.nameParts = undefined;
-      this.name = readName(nameBytes, 1, nameBytes.length - 1);
-    } else this.name = readName(piece, this.keyStart - this.base + 1, end - 1);
-    if (this.wellFormed && !this.name.isWellFormed())
+      this.name = recentName(nameBytes, 1, nameBytes.length - 1);
+    } else this.name = recentName(piece, this.keyStart - this.base + 1, end - 1);
+    // Nothing else than an escape can be half of one in UTF-8.
+    if (this.wellFormed && this.escaped && !this.name.isWellFormed())
       throw new JsonError("syntax", this.keyStart, "A name holds half of a surrogate pair");
     if (this.unique && this.members.find(this.name))
       throw new JsonError("duplicate", this.keyStart, `The name ${shortenName(this.name)} occurs twice`);

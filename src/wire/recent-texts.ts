@@ -1,28 +1,46 @@
+import { internalize } from "./internalize.ts";
+
 /** Number of slots for texts, a power of two, and the maximum bytes of one. */
 const SLOTS = 256;
 const MAX_BYTES = 64;
 
-/** The most recent short texts and their bytes, each in its slot. */
-const recentTexts: { readonly text: string; readonly bytes: Uint8Array }[] = new Array(SLOTS).fill({
-  text: "",
-  bytes: new Uint8Array(),
+/** A cache of the most recent short texts and their bytes, each in its slot. */
+class RecentTexts {
+  private readonly recent: { readonly text: string; readonly bytes: Uint8Array }[] = new Array(SLOTS).fill({
+    text: "",
+    bytes: new Uint8Array(),
+  });
+
+  constructor(private readonly decode: (bytes: Buffer, start: number, end: number) => string) {}
+
+  get(bytes: Buffer, start: number, end: number): string {
+    const length = end - start;
+    if (length === 0 || length > MAX_BYTES) return this.decode(bytes, start, end);
+    const edges = 7 * (bytes[start] as number) + 131 * (bytes[end - 1] as number);
+    const slot = (311 * length + edges + 31 * (bytes[start + (length >> 1)] as number)) & (SLOTS - 1);
+    const recent = this.recent[slot] as { text: string; bytes: Uint8Array };
+    if (areEqual(recent.bytes, bytes, start, length)) return recent.text;
+    const text = internalize(this.decode(bytes, start, end));
+    this.recent[slot] = { text, bytes: Uint8Array.from(bytes.subarray(start, end)) };
+    return text;
+  }
+}
+
+const texts = new RecentTexts((bytes, start, end) => bytes.toString("utf8", start, end));
+
+const names = new RecentTexts((bytes, start, end) => {
+  const text = bytes.toString("utf8", start, end);
+  return text.includes("\\") ? JSON.parse(`"${text}"`) : text;
 });
 
 /**
  * Decodes bytes that are often the same few short texts, like the name of a model: comparing them with the last ones in their slot
  * costs a tenth of creating a string, and V8 has the hash of that one.
  */
-export function recentText(bytes: Buffer, start: number, end: number): string {
-  const length = end - start;
-  if (length === 0 || length > MAX_BYTES) return bytes.toString("utf8", start, end);
-  const edges = 7 * (bytes[start] as number) + 131 * (bytes[end - 1] as number);
-  const slot = (311 * length + edges + 31 * (bytes[start + (length >> 1)] as number)) & (SLOTS - 1);
-  const recent = recentTexts[slot] as { text: string; bytes: Uint8Array };
-  if (areEqual(recent.bytes, bytes, start, length)) return recent.text;
-  const text = bytes.toString("utf8", start, end);
-  recentTexts[slot] = { text, bytes: Uint8Array.from(bytes.subarray(start, end)) };
-  return text;
-}
+export const recentText = (bytes: Buffer, start: number, end: number): string => texts.get(bytes, start, end);
+
+/** Returns a name between its quotes, unescaped: the same few occur in every request. */
+export const recentName = (bytes: Buffer, start: number, end: number): string => names.get(bytes, start, end);
 
 /** A loop: what compares natively takes longer than a few bytes. */
 function areEqual(known: Uint8Array, bytes: Buffer, start: number, length: number): boolean {

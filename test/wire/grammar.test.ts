@@ -1,14 +1,5 @@
 import t from "tap";
-import {
-  ESCAPES,
-  findByte,
-  HEX,
-  NUMBER_MAY_END,
-  NUMBER_STEPS,
-  readName,
-  SPACES,
-  skipPlain,
-} from "../../src/wire/grammar.ts";
+import { ESCAPES, findByte, HEX, NUMBER_MAY_END, NUMBER_STEPS, SPACES, skipPlain } from "../../src/wire/grammar.ts";
 import { gathered } from "../support/gathered.ts";
 
 const members = (table: Uint8Array): string =>
@@ -52,26 +43,4 @@ gathered(t, "skips what means itself in a string", async (t) => {
     t.equal(skipPlain(Buffer.from([97, byte, 97]), 0, 3), plain ? 3 : 1);
   }
   t.equal(findByte(Buffer.from("abc"), 98, 2), 3);
-});
-
-gathered(t, "reads names plain, escaped, long, and beyond ASCII, again and again", async (t) => {
-  for (const name of [
-    "model",
-    "",
-    'a"b\\c\n',
-    "é",
-    "😀",
-    "x".repeat(31),
-    "x".repeat(33),
-    `${"x".repeat(40)}\n`,
-    "\u0001",
-  ])
-    for (let round = 0; round < 3; round++) {
-      const bytes = Buffer.from(`  ${JSON.stringify(name)}`);
-      t.equal(readName(bytes, 3, bytes.length - 1), name);
-    }
-  for (let i = 0; i < 2000; i++) {
-    const bytes = Buffer.from(`"name${i}"`);
-    t.equal(readName(bytes, 1, bytes.length - 1), `name${i}`, "names that share a slot are not confused");
-  }
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { recentText } from "../../src/wire/recent-texts.ts";
+import { recentName, recentText } from "../../src/wire/recent-texts.ts";
 import { dice } from "../support/dice.ts";
 
 t.test("bytes are decoded, whatever was decoded before them", async (t) => {
@@ -36,4 +36,26 @@ t.test("invalid UTF-8 is decoded as Buffer does it, and not taken for a text bef
   const invalid = Buffer.from([0x61, 0xe9, 0x62]);
   t.equal(recentText(Buffer.from("a\ufffdb"), 0, 5), "a\ufffdb");
   for (let i = 0; i < 2; i++) t.equal(recentText(invalid, 0, 3), invalid.toString());
+});
+
+t.test("reads names plain, escaped, long, and beyond ASCII, again and again", async (t) => {
+  for (const name of [
+    "model",
+    "",
+    'a"b\\c\n',
+    "é",
+    "😀",
+    "x".repeat(31),
+    "x".repeat(33),
+    `${"x".repeat(40)}\n`,
+    "\u0001",
+  ])
+    for (let round = 0; round < 3; round++) {
+      const bytes = Buffer.from(`  ${JSON.stringify(name)}`);
+      t.equal(recentName(bytes, 3, bytes.length - 1), name);
+    }
+  for (let i = 0; i < 2000; i++) {
+    const bytes = Buffer.from(`"name${i}"`);
+    t.equal(recentName(bytes, 1, bytes.length - 1), `name${i}`, "names that share a slot are not confused");
+  }
 });
