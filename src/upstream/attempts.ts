@@ -6,6 +6,7 @@ import { AWAITED_RESPONSE, type Exchange } from "../core/exchange.ts";
 import { statusFault } from "../core/fault.ts";
 import type { Head } from "../core/head.ts";
 import type { Provider, Target, Timeouts } from "../core/marketplace.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
 import type { ObjectAccess } from "../objects/objects.ts";
@@ -227,7 +228,8 @@ export class Upstreams {
         }),
         client,
       );
-      return await this.classifyResponse(upstream, exchange, attempt);
+      const result = this.classifyResponse(upstream, exchange, attempt);
+      return result instanceof Promise ? await result : result;
     } catch (thrown) {
       upstream?.destroy();
       slot.release();
@@ -256,90 +258,121 @@ export class Upstreams {
   }
 
   /** Judges a response: of a stream also its first frame, if that arrives soon. */
-  private async classifyResponse(
+  private classifyResponse(
     upstream: UpstreamResponse,
     exchange: Exchange,
     attempt: Attempt,
-  ): Promise<AttemptResult> {
-    const { headers } = upstream;
-    let { status } = upstream;
-    let error: GatewayError | undefined;
+  ): MaybePromise<AttemptResult> {
+    const { status, headers } = upstream;
     const requestId = requestIdOf(headers);
     if (requestId !== undefined) attempt.requestId = this.redactor.text(requestId);
+    if (status >= 300) return this.judgeStatus(upstream, exchange, attempt);
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
-    if (status < 300) {
-      error = await (framing
-        ? this.firstFrameError(upstream, framing, exchange, attempt)
-        : this.firstBytesError(upstream, headers, exchange, attempt));
-      if (error) {
-        attempt.error = error;
-        status = error.status;
-      }
-    }
+    const error = framing
+      ? this.firstFrameError(upstream, framing, exchange, attempt)
+      : this.firstBytesError(upstream, headers, exchange, attempt);
+    return error instanceof Promise
+      ? error.then((found) => this.judgeStatus(upstream, exchange, attempt, found))
+      : this.judgeStatus(upstream, exchange, attempt, error);
+  }
+
+  /** @param error which a response with a successful status is all the same */
+  private judgeStatus(
+    upstream: UpstreamResponse,
+    exchange: Exchange,
+    attempt: Attempt,
+    error?: GatewayError,
+  ): MaybePromise<AttemptResult> {
+    const status = error?.status ?? upstream.status;
+    if (error) attempt.error = error;
     attempt.status = status;
+    if (status >= 400) return this.judgeError(upstream, exchange, attempt, error);
+    return this.recordResult({ attempt, outcome: outcomeOfStatus(status), upstream }, exchange, status, error);
+  }
+
+  private async judgeError(
+    upstream: UpstreamResponse,
+    exchange: Exchange,
+    attempt: Attempt,
+    error: GatewayError | undefined,
+  ): Promise<AttemptResult> {
     // Some vendors answer 400 where others answer 401, or 403 where others answer 400.
-    if (upstream.status >= 400) status = await effectiveStatus(upstream, attempt);
+    const status = error?.status ?? (await effectiveStatus(upstream, attempt));
     // Of a request as its client wrote it the error may repeat the client's words: one must not take summaries from all.
     if (attempt.refusedSummary && attempt.isTranslated) this.withoutSummary.add(attempt.target.provider);
     const seconds =
       status === 429 || status >= 500
-        ? ((await requestedWait(upstream, headers, attempt.protocol)) ?? error?.retryAfter)
+        ? ((await requestedWait(upstream, upstream.headers, attempt.protocol)) ?? error?.retryAfter)
         : undefined;
     const wait = seconds === undefined ? undefined : seconds * 1000;
+    const outcome = attempt.refusedState || attempt.refusedSummary ? "unreadable" : outcomeOfStatus(status);
+    return this.recordResult({ attempt, outcome, upstream, wait }, exchange, status, error);
+  }
+
+  /** @param status what the response amounts to */
+  private recordResult(
+    result: Required<Pick<AttemptResult, "attempt" | "outcome" | "upstream">> & Pick<AttemptResult, "wait">,
+    exchange: Exchange,
+    status: number,
+    error: GatewayError | undefined,
+  ): AttemptResult {
+    const { attempt, upstream, wait } = result;
+    const { headers } = upstream;
     attempt.respondedAt = exchange.elapsed;
     this.options.rates?.record(attempt, headers);
     this.health.recordResponse(attempt, status, wait, attempt.respondedAt - waitStart(exchange, attempt));
     const forbidsRetry = headers.get("x-should-retry") === "false";
-    return {
-      attempt,
-      outcome: attempt.refusedState || attempt.refusedSummary ? "unreadable" : outcomeOfStatus(status),
-      upstream,
-      wait: forbidsRetry ? Number.POSITIVE_INFINITY : wait,
-      ...(error ? { error } : {}),
-    };
+    if (!forbidsRetry && !error) return result;
+    return { ...result, ...(forbidsRetry && { wait: Number.POSITIVE_INFINITY }), ...(error && { error }) };
   }
 
   /** Returns the error that a stream's first frame reports, if it reports one. */
-  private async firstFrameError(
+  private firstFrameError(
     upstream: UpstreamResponse,
     framing: NonNullable<Head["framing"]>,
     { protocol }: Exchange,
     attempt: Attempt,
-  ): Promise<GatewayError | undefined> {
+  ): MaybePromise<GatewayError | undefined> {
     const { first_frame: limit } = this.budget.limits;
     if (limit === 0) return undefined;
     const isError = (frame: Frame) => attempt.protocol.ending(frame) === "error";
-    const frame = await peekFirstFrame(upstream, framing, limit, isError);
-    if (frame === "none") return invalidResponse("The provider's stream ended before its first event.");
-    if (!frame) return undefined;
-    const error = this.reportedError(frame, attempt, protocol);
-    if (error || !isUnreadable(frame, attempt.protocol)) return error;
-    return invalidResponse("The first event of the provider's stream is not JSON.");
+    const errorOf = (frame: Frame | "none" | undefined): GatewayError | undefined => {
+      if (frame === "none") return invalidResponse("The provider's stream ended before its first event.");
+      if (!frame) return undefined;
+      const error = this.reportedError(frame, attempt, protocol);
+      if (error || !isUnreadable(frame, attempt.protocol)) return error;
+      return invalidResponse("The first event of the provider's stream is not JSON.");
+    };
+    const frame = peekFirstFrame(upstream, framing, limit, isError);
+    return frame instanceof Promise ? frame.then(errorOf) : errorOf(frame);
   }
 
   /**
    * Returns an error where a non-streamed response is no valid answer: a proxy's HTML page, an empty body, or an error object.
    */
-  private async firstBytesError(
+  private firstBytesError(
     upstream: UpstreamResponse,
     headers: HeaderList,
     exchange: Exchange,
     attempt: Attempt,
-  ): Promise<GatewayError | undefined> {
+  ): MaybePromise<GatewayError | undefined> {
     const { protocol, operation = exchange.operation } = attempt;
     const { first_frame: limit } = this.budget.limits;
     const type = headers.get("content-type") ?? "";
     if (/^text\/html\b/i.test(type))
       return invalidResponse("The provider answered with a web page.", "Correct the provider's url in gateway.yaml.");
     if (limit === 0 || !protocol.respondsWithJson || !(operation.generates || operation.task)) return undefined;
-    const nonAnswer = await detectNonAnswer(upstream, operation.framing === "array", limit, (bytes) => {
+    const errorOf = (nonAnswer: Awaited<ReturnType<typeof detectNonAnswer>>): GatewayError | undefined => {
+      if (nonAnswer === undefined) return undefined;
+      if (nonAnswer instanceof Frame) return this.reportedError(nonAnswer, attempt, exchange.protocol);
+      if (nonAnswer === "empty") return invalidResponse(`The provider answered ${upstream.status} with nothing.`);
+      const [name = "of no type"] = /^[\w.+/-]{1,80}/.exec(type) ?? [];
+      return invalidResponse(`The provider answered ${upstream.status} with no JSON object (${name}).`);
+    };
+    const nonAnswer = detectNonAnswer(upstream, operation.framing === "array", limit, (bytes) => {
       attempt.unreadBytes = bytes;
     });
-    if (nonAnswer instanceof Frame) return this.reportedError(nonAnswer, attempt, exchange.protocol);
-    if (nonAnswer === "empty") return invalidResponse(`The provider answered ${upstream.status} with nothing.`);
-    if (nonAnswer === undefined) return undefined;
-    const [name = "of no type"] = /^[\w.+/-]{1,80}/.exec(type) ?? [];
-    return invalidResponse(`The provider answered ${upstream.status} with no JSON object (${name}).`);
+    return nonAnswer instanceof Promise ? nonAnswer.then(errorOf) : errorOf(nonAnswer);
   }
 
   private reportedError(frame: Frame, attempt: Attempt, { overloadedStatus }: Protocol): GatewayError | undefined {

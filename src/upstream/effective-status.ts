@@ -1,4 +1,5 @@
 import type { Attempt } from "../core/attempt.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { RefusalScope } from "../core/protocol.ts";
 import { peekErrorBody } from "./peek-response.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -30,7 +31,7 @@ export async function effectiveStatus(response: UpstreamResponse, attempt: Attem
 }
 
 /** Returns what the body of a provider's error says is refused; undefined: no more than its status says. */
-function refusedPart(response: UpstreamResponse, { protocol }: Attempt): undefined | Promise<RefusalScope | undefined> {
+function refusedPart(response: UpstreamResponse, { protocol }: Attempt): MaybePromise<RefusalScope | undefined> {
   const { status } = response;
   if (!protocol.refuses || status < 400 || status >= 500) return undefined;
   return peekErrorBody(response, (body) => protocol.refuses?.(status, body));

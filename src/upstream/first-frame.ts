@@ -1,6 +1,7 @@
 import type { Attempt } from "../core/attempt.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/head.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import { toClientError } from "../translation/client-error.ts";
 import { translationOf } from "../translation/codec.ts";
 import type { Event } from "../translation/events.ts";
@@ -26,7 +27,7 @@ export function peekFirstFrame(
   framing: NonNullable<Head["framing"]>,
   limit: number,
   isError: (frame: Frame) => boolean,
-): Promise<Frame | "none" | undefined> {
+): MaybePromise<Frame | "none" | undefined> {
   const splitter = framing === "sse" ? new SseSplitter(MAX_FIRST_FRAME) : new ArraySplitter(MAX_FIRST_FRAME);
   let consumed = 0;
   return peekResponse<Frame | "none">(response, limit, (settle, pieces, last, isComplete) => {

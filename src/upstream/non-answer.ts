@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../core/plugin.ts";
 import { Frame } from "../wire/frame.ts";
 import { OPEN_ARRAY, OPEN_OBJECT } from "../wire/grammar.ts";
 import { joinPieces, totalLength } from "../wire/pieces.ts";
@@ -28,7 +29,7 @@ export function detectNonAnswer(
   allowArray: boolean,
   limit: number,
   onCut: (bytes: number) => void,
-): Promise<NonAnswer | undefined> {
+): MaybePromise<NonAnswer | undefined> {
   // Of the pieces at the beginning, how many have nothing to read: some servers send line breaks while they work.
   let blank = 0;
   return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, isComplete) => {

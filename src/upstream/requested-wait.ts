@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { parseRetryAfter } from "../wire/retry-after.ts";
@@ -12,7 +13,7 @@ export function requestedWait(
   response: UpstreamResponse,
   headers: HeaderList,
   { retryAfter }: Protocol,
-): number | undefined | Promise<number | undefined> {
+): MaybePromise<number | undefined> {
   const seconds = parseRetryAfter(headers);
   if (seconds !== undefined || !retryAfter || response.status < 400) return seconds;
   return peekErrorBody(response, retryAfter);

@@ -49,5 +49,25 @@ t.test("an inspection that fails is its caller's error, and no one else's", asyn
     throw new Error("a protocol's mistake");
   });
   t.equal(response.come("a"), true);
-  await t.rejects(found, { message: "a protocol's mistake" });
+  await t.rejects(async () => await found, { message: "a protocol's mistake" });
+});
+
+t.test("what has arrived already is inspected at once, without a promise", (t) => {
+  const arrived = {
+    peek: (look: Look) => {
+      look([Buffer.from("a")], true, true);
+    },
+  };
+  t.equal(
+    peekResponse<string>(arrived, 10_000, (settle, [piece]) => settle(`${piece}`)),
+    "a",
+  );
+  t.throws(
+    () =>
+      peekResponse(arrived, 10_000, () => {
+        throw new Error("a protocol's mistake");
+      }),
+    { message: "a protocol's mistake" },
+  );
+  t.end();
 });
