@@ -1,7 +1,7 @@
 /** Builds the head of a request. Hop-by-hop fields (RFC 9110 §7.6.1) are left out. */
 
 import { headerName, isConnectionHeader, TOKEN } from "../../wire/header-names.ts";
-import { isSendable, isSendableInPath, withoutHeaders } from "../../wire/headers.ts";
+import { isSendable, isSendableInPath } from "../../wire/headers.ts";
 import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
 
@@ -55,25 +55,28 @@ export function requestHead(
   { host, prefix, proxyFields }: Addressing,
   framing: number | "chunked" | undefined,
 ): string {
-  let head = `${method} ${prefix}${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n${proxyFields}`;
-  const lines = endToEndFields(fields);
-  for (let i = 0; i < lines.length; i += 2) head += `${lines[i]}: ${lines[i + 1]}\r\n`;
-  head += "accept-encoding: identity\r\n";
+  const start = `${method} ${prefix}${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n${proxyFields}`;
+  const head = `${start}${endToEndLines(fields)}accept-encoding: identity\r\n`;
   if (framing === "chunked") return `${head}transfer-encoding: chunked\r\n\r\n`;
   const length = framing || (METHODS_WITH_BODY.has(method) ? 0 : undefined);
   return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`;
 }
 
-/** Returns the fields that are forwarded to the origin, in original order and spelling. */
-function endToEndFields(fields: readonly string[]): readonly string[] {
-  const out: string[] = [];
+/**
+ * Returns the lines of the fields that are forwarded to the origin, in original order and spelling.
+ * @param named fields that a Connection field names; undefined: not known yet
+ */
+function endToEndLines(fields: readonly string[], named?: ReadonlySet<string>): string {
+  let lines = "";
   let connectionFields: Set<string> | undefined;
   for (let i = 0; i < fields.length; i += 2) {
     const { spelling, key, isHopByHop } = headerName(fields[i] as string);
-    if (!isHopByHop && !CLIENT_FIELDS.has(key)) out.push(spelling, fields[i + 1] as string);
-    else if (isConnectionHeader(key)) connectionFields = addTokens(connectionFields, fields[i + 1] as string);
+    const value = fields[i + 1] as string;
+    if (isHopByHop) {
+      if (!named && isConnectionHeader(key)) connectionFields = addTokens(connectionFields, value);
+    } else if (!CLIENT_FIELDS.has(key) && !named?.has(key)) lines += `${spelling}: ${value}\r\n`;
   }
-  return connectionFields ? withoutHeaders(out, connectionFields) : out;
+  return connectionFields ? endToEndLines(fields, connectionFields) : lines;
 }
 
 /** Adds the fields that a Connection value names; `keep-alive` and `close`, which every peer sends, name none. */
