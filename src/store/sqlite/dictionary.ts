@@ -48,6 +48,7 @@ export class SqliteDictionary {
 }
 
 function same(a: UsageRow["kind"], b: UsageRow["kind"]): boolean {
+  if (a === b) return true;
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
   return true;
 }

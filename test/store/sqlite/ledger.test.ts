@@ -217,6 +217,21 @@ t.test("a row of a damaged journal with too many values does not stop the others
   t.match(warnings, [/A ledger entry is lost, for the store refuses it/]);
 });
 
+t.test("a row of a damaged journal with too few values is lost, and its neighbours keep theirs", async (t) => {
+  const { ledger, database, warnings } = open(t);
+  const damaged = entryToRow(entry());
+  const [before, after] = [entryToRow(entry({ cost: 7 })), entryToRow(entry({ cost: 11 }))];
+  for (const values of [damaged.values.slice(0, -1), damaged.values.slice(0, 3), []])
+    for (const row of [before, { ...damaged, values }, after]) ledger.appendRow(row);
+  await ledger.flush();
+  t.same(database.prepare("select id, cost from usage order by rowid").all(), [
+    { id: before.values[0], cost: 7 },
+    { id: after.values[0], cost: 11 },
+  ]);
+  t.match(await ledger.sums({ by: [] }), [{ requests: 2, cost: 18 }]);
+  t.equal(warnings.length, 3);
+});
+
 t.test("closing on a store that is gone reports how much is lost, and does not throw", async (t) => {
   const { ledger, database, warnings } = open(t);
   ledger.append(entry());
