@@ -56,7 +56,8 @@ const ALONE = [
   "test/store/journal-place.test.ts",
   "test/store/orphan-watch.test.ts",
   "test/store/postgres/",
-  "test/store/redis/",
+  "test/store/redis/limiter",
+  "test/store/redis/server.test.ts",
 ];
 
 /** Returns the folder with whose files a file runs; undefined: it needs a process of its own. */
