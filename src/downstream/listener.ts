@@ -25,7 +25,7 @@ export class Listener {
 
   /**
    * @param onConnection receives each connection
-   * @param paused does not read from connections, because another process will
+   * @param paused does not read from connections before they are resumed, here or in another process
    */
   constructor(
     private readonly address: SocketAddress,

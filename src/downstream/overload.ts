@@ -6,6 +6,7 @@ import type { Log } from "../core/log.ts";
 import { FairQueue, type QueueItem } from "./fair-queue.ts";
 import { type LoopClock, loopClock } from "./loop-clock.ts";
 import { LoopLateness } from "./loop-lateness.ts";
+import { NewConnections } from "./new-connections.ts";
 import { QueuePace } from "./queue-pace.ts";
 import { RecentShares } from "./recent-shares.ts";
 
@@ -35,6 +36,8 @@ const SLOW_TURNS = 10;
 const MAX_FURTHER_WAIT = 10;
 /** Turns that a request must have missed before it has waited too long. */
 const MISSED_TURNS = 2;
+/** The maximum wait while overloaded, relative to `delay`, for requests that were queued before. */
+const MAX_QUEUED_WAIT = 2;
 /** The time reserved for accepting connections while more arrive, relative to that for requests. */
 const ACCEPT_SHARE = 1;
 /** A caller's maximum share, relative to the mean, while connections wait to be accepted. */
@@ -73,8 +76,8 @@ export class WaitingRequest implements QueueItem {
  *   enters the next, so that they find the step's code in the core's caches.
  * - In each turn new requests get a few milliseconds. The rest is queued, fairly between callers, so that turns stay short and a
  *   refusal never waits for much work.
- * - The process is overloaded when requests wait for longer than `delay`, turn after turn, or when the event loop itself is later
- *   than that without idle time. New requests then get fewer milliseconds of each turn, the longer turns are. One that would have
+ * - The process is overloaded when requests wait for longer than `delay`, turn after turn, or would do so, or when the event loop
+ *   itself is later than that without idle time. New requests then get fewer milliseconds of each turn, the longer turns are. One that would have
  *   to wait for more than a moment is refused in the turn in which it arrives; if its caller has nothing else queued, only one
  *   that would wait for longer than `delay`.
  * - All are refused while the heap is nearly full.
@@ -91,6 +94,9 @@ export class Overload {
   /** Requests to refuse once all arrivals of this turn are known. */
   private readonly excess: WaitingRequest[] = [];
   private readonly lateness: LoopLateness;
+  private readonly connections = new NewConnections((socket) => this.onConnection(socket));
+  /** Receives new connections, paused as they were added. */
+  onConnection: (socket: Socket) => void = () => {};
   private heapFull = false;
   private overloaded = false;
   private turnScheduled = false;
@@ -110,9 +116,6 @@ export class Overload {
   private costPerRequest = INITIAL_COST;
   /** Number of turns in which queued requests were served. */
   private turns = 0;
-  /** Whether a connection was accepted in this turn, and in the one before. */
-  private accepted = false;
-  private acceptedBefore = false;
   /** Consecutive turns that found a request waiting too long. */
   private slowTurns = 0;
   private refusedAt = 0;
@@ -134,8 +137,12 @@ export class Overload {
     return !this.heapFull && !this.overloaded;
   }
 
-  /** Number of requests that wait for their turn. */
+  /** Number of requests that wait for their turn, and of connections that have not been read. */
   get waiting(): number {
+    return this.waitingRequests + this.connections.size;
+  }
+
+  private get waitingRequests(): number {
     return this.arrived.length - this.served + this.queue.size + this.excess.length;
   }
 
@@ -145,9 +152,16 @@ export class Overload {
     if (this.limits.delay > 0 || this.limits.heap > 0) this.lateness.start();
     if (!this.turnScheduled) this.scheduleTurn();
     request.turn = this.turns;
+    if (!this.overloaded && this.isQueueTooLong) this.enterOverload(this.clock.now());
     if (this.overloaded && this.mustRefuse(request.caller)) this.excess.push(request);
     else if (this.overloaded || this.queue.size > 0) this.queue.add(request);
     else this.arrived.push(request);
+  }
+
+  /** Whether another request would certainly wait for longer than `delay`. */
+  private get isQueueTooLong(): boolean {
+    const { limits, pace, queue } = this;
+    return queue.size > 0 && limits.delay > 0 && pace.isKnown && pace.each * queue.size > limits.delay;
   }
 
   /** Reports whether a caller's new request must be refused. */
@@ -171,15 +185,11 @@ export class Overload {
     this.lateness.setAddress(address);
   }
 
-  /**
-   * Counts a new connection.
-   * @returns whether it is one of our own probes, sent to measure the accept backlog
-   */
-  countConnection(socket: Socket): boolean {
-    if (this.lateness.countConnection(socket)) return true;
-    this.accepted = true;
-    if (!this.turnScheduled && this.limits.delay > 0) this.scheduleTurn();
-    return false;
+  /** Adds a new connection, which is paused: unless it is one of our own probes, `onConnection` receives it in this turn or soon. */
+  addConnection(socket: Socket): void {
+    if (this.lateness.countConnection(socket)) return;
+    if (!this.turnScheduled) this.scheduleTurn();
+    this.connections.add(socket, this.clock.now());
   }
 
   close(): void {
@@ -195,7 +205,7 @@ export class Overload {
    * while more arrive, accepting them gets a part of the time.
    */
   private shouldAccept(now: number): boolean {
-    return (this.accepted || this.acceptedBefore) && now - this.servedAt < this.servedFor * ACCEPT_SHARE;
+    return this.connections.areArriving && now - this.servedAt < this.servedFor * ACCEPT_SHARE;
   }
 
   private scheduleTurn(): void {
@@ -207,18 +217,15 @@ export class Overload {
   runTurn(): void {
     this.turnScheduled = false;
     const now = this.clock.now();
-    this.acceptedBefore = this.accepted;
-    this.accepted = false;
+    const isCollecting = this.connections.endTurn(now);
+    if (this.connections.areArriving) this.scheduleTurn();
+    if (isCollecting) return;
     if (this.excess.length > 0) for (const { refuse } of this.excess.splice(0)) this.refuseOne(refuse);
     if (this.heapFull) {
       this.queueRest();
       this.refuseOlderThan(Number.POSITIVE_INFINITY);
     }
-    if (this.waiting === 0) return;
-    if (this.shouldAccept(now)) {
-      this.scheduleTurn();
-      return;
-    }
+    if (this.waitingRequests === 0 || this.shouldAccept(now)) return;
     const { delay } = this.limits;
     const { oldest } = this.queue;
     if (oldest) this.checkWaiting(oldest, now);
@@ -231,8 +238,7 @@ export class Overload {
   private checkWaiting(oldest: WaitingRequest, now: number): void {
     const { delay } = this.limits;
     this.pace.beginTurn(this.clock.cpuTime());
-    const longest = Math.max(now - oldest.since, this.pace.each * this.queue.size);
-    this.slowTurns = delay > 0 && longest > delay ? this.slowTurns + 1 : 0;
+    this.slowTurns = delay > 0 && now - oldest.since > delay ? this.slowTurns + 1 : 0;
     if (this.slowTurns >= SLOW_TURNS) this.enterOverload(now);
     this.turns++;
   }
@@ -269,7 +275,7 @@ export class Overload {
       this.arrived = [];
       this.served = 0;
     }
-    if (this.waiting === 0) {
+    if (this.waitingRequests === 0) {
       this.slowTurns = 0;
       this.pace.reset();
     } else if (now < this.turnEnds && !this.heapFull) {
@@ -280,7 +286,7 @@ export class Overload {
     this.servedFor = Math.min(now - this.servingSince, TURN_BUDGET);
     this.queueRest();
     // After serving, so that some requests are served even if all have waited too long.
-    if (this.overloaded) this.refuseOlderThan(now - this.limits.delay);
+    if (this.overloaded) this.refuseOlderThan(now - MAX_QUEUED_WAIT * this.limits.delay);
     if (this.queue.size > 0 && !this.turnScheduled) this.scheduleTurn();
   };
 

@@ -1,5 +1,7 @@
-/** The weight of a turn relative to the turns before it. */
+/** The least weight of a turn relative to the turns before it. */
 const WEIGHT = 0.2;
+/** Turns from which on the measurement is reliable. */
+const MIN_TURNS = 3;
 
 /** Measures how fast a queue is served, so that a new request that would wait too long can be refused at once. */
 export class QueuePace {
@@ -7,6 +9,13 @@ export class QueuePace {
   each = 0;
   private count = 0;
   private since = Number.NaN;
+  /** Turns measured since the queue was last empty. */
+  private turns = 0;
+
+  /** Whether enough has been measured since the queue was last empty. */
+  get isKnown(): boolean {
+    return this.turns >= MIN_TURNS;
+  }
 
   /** Counts a served request. */
   countServed(): void {
@@ -20,7 +29,8 @@ export class QueuePace {
   beginTurn(cpu: number): void {
     if (this.count > 0 && cpu >= this.since) {
       const mean = (cpu - this.since) / this.count;
-      this.each = this.each === 0 ? mean : this.each + (mean - this.each) * WEIGHT;
+      // What was served before the queue was last empty may have cost something else.
+      this.each += (mean - this.each) * Math.max(WEIGHT, 1 / ++this.turns);
     }
     this.since = cpu;
     this.count = 0;
@@ -29,5 +39,6 @@ export class QueuePace {
   /** Ends the measurement: the queue is empty, and later requests are not served back to back. */
   reset(): void {
     this.since = Number.NaN;
+    this.turns = 0;
   }
 }

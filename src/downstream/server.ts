@@ -82,6 +82,11 @@ export class Downstream {
     this.connections = new Connections(limits);
     this.heads = limits.heads;
     this.overload = new Overload(limits.overload, () => current().log);
+    const acceptPaused = (socket: Socket) => {
+      this.accept(socket);
+      socket.resume();
+    };
+    this.overload.onConnection = acceptPaused;
     this.stop = new ServerStop(this.connections, this.exchanges, this.overload, () => this.drain());
     this.server = createServer(
       {
@@ -124,9 +129,7 @@ export class Downstream {
 
   /** @throws the system's error for the address */
   async listen(listenAddress: SocketAddress): Promise<AddressInfo> {
-    this.listener = new Listener(listenAddress, (socket) => {
-      if (!this.overload.countConnection(socket)) this.accept(socket);
-    });
+    this.listener = new Listener(listenAddress, (socket) => this.overload.addConnection(socket), true);
     const address = await this.listener.listen();
     this.overload.setAddress(address);
     return address;

@@ -1,3 +1,4 @@
+import { Socket } from "node:net";
 import t, { type Test } from "tap";
 import { Overload, type OverloadLimits, WaitingRequest } from "../../src/downstream/overload.ts";
 import { MemoryLog } from "../support/gateway.ts";
@@ -121,8 +122,38 @@ t.test("overload is detected before a request has waited too long, where that ca
     await clock.turn();
   }
   const time = clock.now() - began;
-  t.ok(time < 200, `after ${time} ms`);
+  t.ok(time < 100, `after ${time} ms`);
+  t.ok(told.refused.length < 40 && told.waits.every((waited) => waited === 0), "only those that have just arrived");
+});
+
+t.test("requests that were queued before an overload was noticed are served, rather than refused late", async (t) => {
+  const { overload, told, clock, ask } = made(t, { delay: 200 });
+  while (overload.isCalm) {
+    ask(40, 1);
+    await clock.turn();
+  }
+  t.ok(overload.waiting > 180, `${overload.waiting} wait`);
+  const earlier = clock.now();
+  while (told.served.length < 250) {
+    ask(12, 1);
+    // Refusals take time too.
+    clock.work(2);
+    await clock.turn();
+  }
+  t.ok(clock.now() - earlier > 200, "for longer than `delay`");
+  t.ok(Math.max(...told.waits) < 10, `refused after ${Math.max(...told.waits)} ms at most`);
+});
+
+t.test("a few turns with an expensive request are no overload", async (t) => {
+  const { overload, told, clock, ask, answered } = made(t, { delay: 200 });
+  ask(1, 40);
+  for (let i = 0; i < 3; i++) {
+    ask(30, 0.5);
+    await clock.turn();
+  }
+  await answered();
   t.same(told.refused, []);
+  t.equal(overload.isCalm, true);
 });
 
 t.test("requests of callers with one request each are refused at once where they would wait too long", async (t) => {
@@ -220,6 +251,24 @@ t.test("a loop that is late and idle in between is not overloaded: other process
     await clock.rest(30);
     t.equal(overload.isCalm, true);
   }
+});
+
+t.test("connections that arrive together are received together, and requests wait meanwhile", async (t) => {
+  const { overload, told, clock, ask } = made(t, { delay: 0 });
+  const received: Socket[] = [];
+  overload.onConnection = (socket) => received.push(socket);
+  const accept = () => overload.addConnection(new Socket());
+  accept();
+  t.equal(received.length, 1, "the first at once");
+  await clock.turn();
+  accept();
+  ask(1, 1);
+  await clock.turn();
+  accept();
+  await clock.turn();
+  t.same([received.length, told.served.length, overload.waiting], [1, 0, 3]);
+  await clock.turn();
+  t.same([received.length, told.served.length, overload.waiting], [3, 1, 0]);
 });
 
 t.test("the wait of a connection before it was accepted counts", async (t) => {

@@ -40,3 +40,23 @@ t.test("one long turn does not count as the usual pace, several do", async (t) =
   for (let i = 0; i < 30; i++) turn(6);
   t.equal(Math.round(pace.each), 6);
 });
+
+t.test("it is known after three turns, and begins anew when the queue was empty", async (t) => {
+  const pace = new QueuePace();
+  let now = 0;
+  const turn = (time: number): void => {
+    now += time;
+    pace.beginTurn(now);
+    pace.countServed();
+  };
+  for (let i = 0; i < 20; i++) turn(10);
+  t.equal(pace.isKnown, true);
+  pace.reset();
+  t.equal(pace.isKnown, false);
+  turn(0);
+  turn(2);
+  t.same([pace.each, pace.isKnown], [2, false], "earlier requests do not count");
+  turn(2);
+  turn(5);
+  t.same([pace.each, pace.isKnown], [3, true]);
+});
