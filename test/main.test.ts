@@ -217,11 +217,11 @@ t.test("the installed command starts the same program, also through a link and f
   t.match(run(["check"], link), { status: 0, out: /ok, 1 provider/ });
 });
 
-t.test("`npm start` and the installed command start Node with the same flags", async (t) => {
+t.test("`npm start` and the installed command start Node with the same flags and memory", async (t) => {
   const { scripts } = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8")) as { scripts: { start: string } };
-  const [, flags] = /^exec node (.+) --import /.exec(scripts.start) ?? [];
+  const [, variable, flags] = /^exec env (\S+) node (.+) --import /.exec(scripts.start) ?? [];
   t.ok(flags);
-  t.match(readFileSync(`${ROOT}bin/model-gateway`, "utf8"), `\nflags="${flags}"\n`);
+  t.match(readFileSync(`${ROOT}bin/model-gateway`, "utf8"), `\nflags="${flags}"\nexport ${variable}\n`);
 });
 
 t.test(

@@ -72,8 +72,11 @@ function gateway(place: Place, admin: number): Launch {
   const file = join(place.folder, "gateway.yaml");
   writeFileSync(file, gatewayConfig(place, admin));
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: { start: string } };
-  const [, args = ""] = manifest.scripts.start.split(/\bnode /, 2);
-  return { command: node(), args: [...args.split(" "), "run", "--config", file], cwd: root };
+  const [variables = "", args = ""] = manifest.scripts.start.split(/\bnode /, 2);
+  const env = Object.fromEntries(
+    [...variables.matchAll(/(\w+)=\$\{\w+:-(\w+)\}/g)].map(([, name, value]) => [name, value]),
+  );
+  return { command: node(), args: [...args.split(" "), "run", "--config", file], cwd: root, env };
 }
 
 function candidates(admin: number): Record<CandidateName, Candidate> {

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { asking, KEY } from "../support/key.ts";
-import { type GatewayProcess, START_FLAGS, startProcess } from "../support/process.ts";
+import { type GatewayProcess, START_ENV, START_FLAGS, startProcess } from "../support/process.ts";
 import { post } from "../support/raw.ts";
 import { until } from "../support/until.ts";
 import { rawUpstream } from "../support/upstream.ts";
@@ -94,7 +94,7 @@ linger: off
 providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
 models: { ${models.join(", ")} }
 `,
-    { node: START_FLAGS },
+    { node: START_FLAGS, env: START_ENV },
   );
 }
 

@@ -13,12 +13,17 @@ import { until } from "./until.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Flags with which `npm start` starts Node: what a gateway takes of memory depends on them. */
-export const START_FLAGS: readonly string[] = (
+const START = (
   JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: { start: string } }
-).scripts.start
-  .split(" ")
-  .filter((word) => /^--(?!import)/.test(word));
+).scripts.start.split(" ");
+
+/** Flags with which `npm start` starts Node: what a gateway takes of memory depends on them, and on `START_ENV`. */
+export const START_FLAGS: readonly string[] = START.filter((word) => /^--(?!import)/.test(word));
+
+/** Environment variables that `npm start` sets. */
+export const START_ENV: Readonly<Record<string, string>> = Object.fromEntries(
+  START.map((word) => /^(\w+)=\$\{\w+:-(\w+)\}$/.exec(word)?.slice(1, 3) ?? []).filter(([name]) => name),
+);
 
 /** Runs the command line in a gateway's folder. Returns its output. */
 export async function cli({ folder }: { folder: string }, ...args: string[]): Promise<string> {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Test } from "tap";
 import { KEY } from "./key.ts";
-import { START_FLAGS } from "./process.ts";
+import { START_ENV, START_FLAGS } from "./process.ts";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -22,7 +22,7 @@ export interface Program {
 
 /** Starts a program, and waits until it reports its port. */
 export async function started(t: Test, args: readonly string[], cwd: string): Promise<Program> {
-  const child: ChildProcess = spawn(process.execPath, args, { cwd, env: { PATH: process.env["PATH"] } });
+  const child: ChildProcess = spawn(process.execPath, args, { cwd, env: { PATH: process.env["PATH"], ...START_ENV } });
   t.teardown(async () => {
     if (child.exitCode !== null) return;
     child.kill("SIGKILL");
