@@ -263,7 +263,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   /** Delivers the buffered bytes, then the end; resumes the connection once the buffer is empty. */
   private flush(): void {
     while (this.receiver && !this.blocked) {
-      const bytes = this.buffered.shift();
+      const bytes = this.buffered.length === 1 ? this.buffered.pop() : this.buffered.shift();
       if (!bytes) break;
       this.bufferedBytes -= bytes.length;
       this.blocked = !this.receiver.chunk(bytes);
