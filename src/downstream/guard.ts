@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../core/errors.ts";
-import { headerName } from "../wire/header-names.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { decodeBytes } from "../wire/query.ts";
 
@@ -25,7 +24,7 @@ const ONCE = [
   "expect",
   "x-api-key",
   "x-goog-api-key",
-].map(headerName);
+];
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])?(?::\d{1,5})?$/;
 

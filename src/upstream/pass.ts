@@ -10,7 +10,6 @@ import type { Timeouts } from "../core/marketplace.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { formatTimeLimit } from "../core/timeout.ts";
-import { headerName } from "../wire/header-names.ts";
 import { HeaderList, headerObject } from "../wire/headers.ts";
 import { upstreamPath, urlWithPath } from "./address.ts";
 import { isClosedByPeer } from "./http1/connection.ts";
@@ -455,7 +454,7 @@ export class PassThroughRequest implements ActiveResponse {
 }
 
 /** Response headers that different clients read differently where they occur twice. */
-const SINGLE_HEADERS = ["content-type", "content-length", "content-encoding", "transfer-encoding"].map(headerName);
+const SINGLE_HEADERS = ["content-type", "content-length", "content-encoding", "transfer-encoding"];
 
 /**
  * Returns the fault code of a response head that two parsers could read in two ways. Our own HTTP/1.1 client refuses the same

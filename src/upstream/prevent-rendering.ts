@@ -1,9 +1,8 @@
-import { headerName } from "../wire/header-names.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** A single value: browsers use the last of several, which RFC 9110 §8.3 does not allow. */
 const DATA_TYPE = /^(?:application\/(?:[\w.-]+\+)?json|text\/event-stream)[ \t]*(?:;[^,]*)?$/i;
-const TYPE = [headerName("content-type")];
+const TYPE = ["content-type"];
 const SANDBOX_HEADERS = [
   ["content-security-policy", "sandbox"],
   ["x-content-type-options", "nosniff"],

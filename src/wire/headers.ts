@@ -113,11 +113,12 @@ export class HeaderList {
     for (let i = 0; i < this.keys.length; i++) yield [this.keys[i] as string, this.lines[2 * i + 1] as string];
   }
 
-  /** Returns the first of these names that occurs in more than one line, in lower case. */
-  repeated(names: readonly HeaderName[]): string | undefined {
+  /** Returns the first of these lower-case names that occurs in more than one line. */
+  repeated(names: Iterable<string>): string | undefined {
     for (const name of names) {
-      const first = this.indexOf(name);
-      if (first >= 0 && this.indexOf(name, first + 1) >= 0) return name.key;
+      const header = literalName(name);
+      const first = this.indexOf(header);
+      if (first >= 0 && this.indexOf(header, first + 1) >= 0) return name;
     }
     return undefined;
   }

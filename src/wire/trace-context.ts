@@ -1,4 +1,3 @@
-import { headerName } from "./header-names.ts";
 import { type HeaderList, headerValues } from "./headers.ts";
 
 /** The position of a request in a trace (W3C Trace Context, https://www.w3.org/TR/trace-context/). */
@@ -56,4 +55,4 @@ export function dropInvalidTrace(headers: HeaderList): void {
   if (states.length > 0 && (!valid || !isTracestate(states.join(",")))) headers.delete("tracestate");
 }
 
-const NAMES = [headerName("traceparent")];
+const NAMES = ["traceparent"];
