@@ -7,6 +7,13 @@ import type { RequestLines } from "./request-lines.ts";
 /** Limit of objects in lines before the purpose is known: a vendor's batch has as many lines. */
 const MAX_PENDING = 50_000;
 
+/** Returns the field that some servers take a name for: in other letters, or as an element of a list. */
+const fieldOf = (name: string): string =>
+  name
+    .trim()
+    .replace(/\[\d*\]$/, "")
+    .toLowerCase();
+
 /**
  * Finds the objects that the requests in an uploaded file name while its form arrives. What other files contain is not checked;
  * the purpose may come after the file.
@@ -21,21 +28,23 @@ export class RequestFileFinder implements ValueReceiver {
   ) {}
 
   isPurpose(field: string): boolean {
-    return field === this.files.purposeField;
+    return fieldOf(field) === this.files.purposeField;
   }
 
   /** @throws GatewayError `invalid_form` for a second purpose: vendors differ in which one they take */
   setPurpose(purpose: string): void {
     if (this.hasRequests !== undefined)
       throw new GatewayError("invalid_form", { message: `The field ${this.files.purposeField} occurs twice.` });
-    this.hasRequests = this.files.purposes.includes(purpose.trim().toLowerCase());
+    // It may be written as JSON.
+    const words: readonly string[] = purpose.toLowerCase().match(/[\w-]+/g) ?? [];
+    this.hasRequests = words.some((word) => this.files.purposes.includes(word));
   }
 
   /** Called for each part that is not a short text. */
   receiver(field: string, { hasOtherCharset }: FormPart): ValueReceiver | undefined {
     // A purpose that is sent as a file cannot be read here, but perhaps by the vendor.
     if (this.isPurpose(field)) this.hasRequests = true;
-    if (field !== this.files.field || this.hasRequests === false) return undefined;
+    if (fieldOf(field) !== this.files.field || this.hasRequests === false) return undefined;
     if (hasOtherCharset) this.lines.fail("It is in another character set than UTF-8.");
     return this;
   }

@@ -46,6 +46,25 @@ t.test("a batch's lines tell what they name, wherever the purpose stands and how
   }
 });
 
+t.test(
+  "purpose and file are recognised in other letters, in lists and as JSON, as some servers read them",
+  async (t) => {
+    const found = "file.1.body.input.0.file_id=file-1";
+    const other = (name: string) => part(name, line("file-1"), '; filename="a.jsonl"');
+    for (const step of STEPS) {
+      for (const name of ["Purpose", "purpose[]", "purpose[0]"]) {
+        t.equal(named([part(name, "batch"), file(line("file-1"))], step), found, `${name} by ${step}`);
+        t.match(named([part(name, "batch"), purpose("user_data"), file("")], step), /purpose occurs twice/, name);
+      }
+      for (const value of ['"batch"', '["batch"]', "batch\0"])
+        t.equal(named([file(line("file-1")), purpose(value)], step), found, `${value} by ${step}`);
+      for (const name of ["File", "file[]"])
+        t.equal(named([purpose("batch"), other(name)], step), found, `${name} by ${step}`);
+      t.equal(named([purpose("batch_output"), file(line("file-1"))], step), "");
+    }
+  },
+);
+
 t.test("a line tells what it names in a member that no list has", async (t) => {
   const own = JSON.stringify({ custom_id: "1", url: "/v1/new", body: { input: "hi", source_id: "file-1" } });
   for (const step of STEPS)
