@@ -4,12 +4,14 @@ import type { Exchange } from "../core/exchange.ts";
 import type { RequestFiles, ResumableUploads, VendorObjects } from "../core/object-members.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
+import { letterVariants } from "../wire/any-case.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
 import { bodyReferenceFinder, requestLines } from "./body-reference-finder.ts";
 import { EventMemberExtractor, MemberExtractor } from "./member-extractor.ts";
 import type { ObjectAccess } from "./objects.ts";
 import { looksLikeId, possibleIds } from "./possible-ids.ts";
 import { type BodyReferenceFinder, type ObjectReference, ReferenceFinder } from "./reference-finder.ts";
+import { isOfRequests } from "./request-file-finder.ts";
 import { ownersOf } from "./share.ts";
 import { PieceReader } from "./uploaded-pieces.ts";
 
@@ -318,14 +320,16 @@ class UploadPurpose {
   private readonly member: MemberExtractor;
 
   constructor(private readonly files: RequestFiles) {
-    this.member = new MemberExtractor([files.purposeField]);
+    // Some servers match names in any case.
+    const add = (starts: string[], letter: string) =>
+      starts.flatMap((start) => letterVariants(letter).map((each) => start + each));
+    this.member = new MemberExtractor([...files.purposeField].reduce(add, [""]));
   }
 
   /** @throws GatewayError `key_not_allowed` */
   check(bytes: Buffer): void {
-    const { purposeField, purposes } = this.files;
-    const purpose = this.member.push(bytes)?.[purposeField];
-    if (typeof purpose === "string" && purposes.includes(purpose.trim().toLowerCase()))
+    const purposes = Object.values(this.member.push(bytes) ?? {});
+    if (purposes.some((purpose) => isOfRequests(JSON.stringify(purpose) ?? "", this.files)))
       throw new GatewayError("key_not_allowed", {
         message: "The lines of a file that is uploaded in parts cannot be checked for objects of other keys.",
         hint: "Upload the file in one request; or let the operator set open: true on the path, or share: all.",

@@ -14,6 +14,12 @@ const fieldOf = (name: string): string =>
     .replace(/\[\d*\]$/, "")
     .toLowerCase();
 
+/** Reports whether the text of a purpose, which may be JSON, is that of a file with requests. */
+export function isOfRequests(purpose: string, { purposes }: RequestFiles): boolean {
+  const words: readonly string[] = purpose.toLowerCase().match(/[\w-]+/g) ?? [];
+  return words.some((word) => purposes.includes(word));
+}
+
 /**
  * Finds the objects that the requests in an uploaded file name while its form arrives. What other files contain is not checked;
  * the purpose may come after the file.
@@ -35,9 +41,7 @@ export class RequestFileFinder implements ValueReceiver {
   setPurpose(purpose: string): void {
     if (this.hasRequests !== undefined)
       throw new GatewayError("invalid_form", { message: `The field ${this.files.purposeField} occurs twice.` });
-    // It may be written as JSON.
-    const words: readonly string[] = purpose.toLowerCase().match(/[\w-]+/g) ?? [];
-    this.hasRequests = words.some((word) => this.files.purposes.includes(word));
+    this.hasRequests = isOfRequests(purpose, this.files);
   }
 
   /** Called for each part that is not a short text. */

@@ -287,6 +287,8 @@ t.test("a batch's file names no object of another key, whether it is sent in one
   t.equal((await upload(closed.ask, "mine", "batch")).status, 200);
   const inParts = { filename: "a.jsonl", bytes: 5, mime_type: "text/jsonl", purpose: "batch" };
   t.equal((await closed.ask("mine", "POST", "/v1/uploads", inParts)).status, 403);
+  for (const other of [{ purpose: ["batch"] }, { Purpose: "batch" }, { purpo\u017fe: "batch" }])
+    t.equal((await closed.ask("mine", "POST", "/v1/uploads", { ...other, filename: "a" })).status, 403);
   t.equal((await closed.ask("mine", "POST", "/v1/uploads", { ...inParts, purpose: "user_data" })).status, 200);
   const open = await passing(t, "", true);
   t.equal((await open.ask("mine", "POST", "/v1/uploads", inParts)).status, 200);
