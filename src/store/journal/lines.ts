@@ -94,8 +94,8 @@ const END = "]]";
 
 /** Parses many lines: kinds and attributions, which rows share, are parsed once, and then found by their JSON. */
 export class JournalLineParser {
-  private readonly kinds = new Map<string, UsageRow["kind"]>();
-  private readonly attributions = new Map<string, UsageRow["attribution"]>();
+  private readonly kinds = new SharedCells<UsageRow["kind"]>();
+  private readonly attributions = new SharedCells<NonNullable<UsageRow["attribution"]>>();
 
   /** Parses a line of a journal; undefined if it is invalid. */
   parse(text: string): JournalLine | undefined {
@@ -104,7 +104,7 @@ export class JournalLineParser {
     const line = parseJournalLine(text);
     if (!line || line[0] === "made") return line;
     const [kind] = line[1];
-    remember(this.kinds, kind);
+    this.kinds.remember(kind);
     return line;
   }
 
@@ -129,14 +129,30 @@ export class JournalLineParser {
     const parsed = parseJson(json);
     if (!Array.isArray(parsed)) return undefined;
     const attribution = parsed as unknown as NonNullable<UsageRow["attribution"]>;
-    remember(this.attributions, attribution);
+    this.attributions.remember(attribution);
     return attribution;
   }
 }
 
-function remember<Cells extends readonly Cell[] | undefined>(known: Map<string, Cells>, cells: Cells): void {
-  if (known.size >= MAX_SHARED) known.clear();
-  known.set(JSON.stringify(cells), cells);
+/** Cells that rows share, by their JSON. */
+class SharedCells<Cells extends readonly Cell[]> {
+  private readonly known = new Map<string, { readonly json: string; readonly cells: Cells }>();
+  /** Those of the last row, which most rows share: V8 first puts a text that is looked up in a map into its table of all texts. */
+  private last: { readonly json: string; readonly cells: Cells } | undefined;
+
+  get(json: string): Cells | undefined {
+    if (json === this.last?.json) return this.last.cells;
+    const found = this.known.get(json);
+    if (found) this.last = found;
+    return found?.cells;
+  }
+
+  remember(cells: Cells): void {
+    if (this.known.size >= MAX_SHARED) this.known.clear();
+    // Serialized anew: a part of a line would keep all of it in memory.
+    const json = JSON.stringify(cells);
+    this.known.set(json, { json, cells });
+  }
 }
 
 /** Reports whether a JSON value is a journal line: after a power cut a file may contain anything. */
