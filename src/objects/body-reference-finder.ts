@@ -135,16 +135,21 @@ class JsonReferenceFinder implements BodyReferenceFinder {
     if (this.mayBeForm && bytes.includes(EQUALS))
       throw new GatewayError("unsupported_media_type", { hint: "Send JSON with content-type: application/json." });
     this.length += bytes.length;
-    if (this.length > this.limit) {
-      if (this.allowed !== "piece") throw new GatewayError("body_too_large");
-      this.ignoreRest();
-    }
     this.pieces.push(bytes);
     this.onBuffered(this.length);
     this.scanPieces(known ? [bytes] : this.pieces);
     if (this.firstValueReferences.length > 0) return this.firstValueReferences;
+    // Only now: a large piece may have turned out to be no JSON.
+    if (this.isTooLong) {
+      if (this.allowed !== "piece") throw new GatewayError("body_too_large");
+      this.ignoreRest();
+    }
     // Some parsers act on a value as soon as it is whole, whatever follows.
     return this.state === "json" && !this.file && this.scanner.done ? this.findAll() : NO_REFERENCES;
+  }
+
+  private get isTooLong(): boolean {
+    return this.length > this.limit && this.state !== "other";
   }
 
   end(): readonly ObjectReference[] {

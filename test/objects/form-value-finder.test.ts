@@ -54,6 +54,8 @@ t.test("objects in the value of a form's field are found, however the form is sp
 t.test("a field with more JSON than is buffered is refused, and a longer text of any other kind is not", async (t) => {
   const text = "x".repeat(600 * 1024);
   t.equal(named('name="session"', `{"a":"${text}","file_id":"file-abc1"}`, 65_536), "invalid_field session");
-  t.equal(named('name="prompt"', text, 65_536), "");
-  t.equal(named('name="prompt"', `[music] ${text}`, 65_536), "");
+  for (const step of [65_536, 1_000_000]) {
+    t.equal(named('name="prompt"', text, step), "");
+    t.equal(named('name="prompt"', `[music] ${text}`, step), "");
+  }
 });
