@@ -5,8 +5,8 @@ import { asking } from "../support/key.ts";
 import { startProcess } from "../support/process.ts";
 import { startVendor } from "../support/vendor.ts";
 
-/** Requests, one after the other. */
-const REQUESTS = 1000;
+/** Requests, one after the other: what a start leaves is collected within the first 200. */
+const REQUESTS = 500;
 /** Collections that are looked at: the last ones. */
 const LAST = 30;
 /** The part of what is allocated that a collection of the young may find in use: what runs, and nothing of what has run. */
