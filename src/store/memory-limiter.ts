@@ -116,6 +116,8 @@ export class MemoryLimiter extends Limiter {
   earlier: EarlierCounts | undefined;
   /** Settles, without an error, when their requests are counted; undefined: nothing is being counted. */
   private ratesLoading: Promise<void> | undefined;
+  /** Settles, without an error, when the names of usage that former processes counted are known; undefined: nothing is loaded. */
+  private namesLoading: Promise<void> | undefined;
 
   /**
    * @param warn called when a soft budget is nearly spent, and when it is spent
@@ -182,11 +184,13 @@ export class MemoryLimiter extends Limiter {
       .finally(() => {
         this.ratesLoading = undefined;
       });
-    await Promise.all([
-      ...Array.from(periods, (per) => this.loadSpending(per, now)),
-      this.ratesLoading,
-      this.loadCountedNames(),
-    ]);
+    const names = this.loadCountedNames();
+    this.namesLoading = names
+      .catch(() => {})
+      .finally(() => {
+        this.namesLoading = undefined;
+      });
+    await Promise.all([...Array.from(periods, (per) => this.loadSpending(per, now)), this.ratesLoading, names]);
   }
 
   /** Loads the names of usage that former processes counted: the sums of the ledger include it. */
@@ -253,6 +257,10 @@ export class MemoryLimiter extends Limiter {
   }
 
   override settle(id: string, charge: Charge, unused?: string, unreserved?: Unreserved): void {
+    if (charge.once !== undefined && this.namesLoading) {
+      void this.namesLoading.then(() => this.settle(id, charge, unused, unreserved));
+      return;
+    }
     const made = this.reservations.get(id);
     if (!made && !unreserved) return;
     this.reservations.delete(id);

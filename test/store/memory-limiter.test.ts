@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import t from "tap";
@@ -164,24 +165,33 @@ const earlier = (
   countedNames: EarlierCounts["countedNames"] = async () => [],
 ): EarlierCounts => ({ usedBetween, countedNames });
 
-t.test("usage that counts once and that a former process counted is not counted again", async (t) => {
-  const key = [level("key", "ci", { budgets: [{ nano: 100, per: "day", soft: false }] })];
-  const limiter = limiterOf(async () => new Map([["key:ci", 30]]));
-  limiter.earlier = earlier(
-    async function* () {},
-    async () => ["up resp_1"],
-  );
-  await limiter.prepare(["day"]);
-  for (const [id, once] of [
-    ["poll", "up resp_1"],
-    ["poll/1", "up resp_1"],
-    ["other", "up resp_2"],
-  ] as const) {
-    await limiter.reserve({ id, levels: key, maximum: { tokens: 0, cost: 0 }, minimum: { tokens: 0, cost: 0 } });
-    limiter.settle(id, { tokens: 0, cost: 20, once });
-  }
-  t.match(await limiter.statuses(key), [{ budgets: [{ spent: 50 }] }]);
-});
+for (const when of ["before", "after"])
+  t.test(`usage that a former process counted is not counted again, ${when} its names are known`, async (t) => {
+    const key = [level("key", "ci", { budgets: [{ nano: 100, per: "day", soft: false }] })];
+    const limiter = limiterOf(async () => new Map([["key:ci", 30]]));
+    const { promise: names, resolve } = Promise.withResolvers<string[]>();
+    limiter.earlier = earlier(
+      async function* () {},
+      () => names,
+    );
+    const prepared = limiter.prepare(["day"]);
+    if (when === "after") {
+      resolve(["up resp_1"]);
+      await prepared;
+    }
+    for (const [id, once] of [
+      ["poll", "up resp_1"],
+      ["poll/1", "up resp_1"],
+      ["other", "up resp_2"],
+    ] as const) {
+      await limiter.reserve({ id, levels: key, maximum: { tokens: 0, cost: 0 }, minimum: { tokens: 0, cost: 0 } });
+      limiter.settle(id, { tokens: 0, cost: 20, once });
+    }
+    resolve(["up resp_1"]);
+    await prepared;
+    await setImmediate();
+    t.match(await limiter.statuses(key), [{ budgets: [{ spent: 50 }] }]);
+  });
 
 t.test("requests of a former process count against rates for the rest of their minute", async (t) => {
   const key = [level("key", "ci", { rpm: 3, tpm: 100 })];
@@ -248,7 +258,7 @@ t.test("what is settled while a new budget's earlier spending is loaded is not m
   const statuses = limiter.statuses(levels);
   limiter.settle("running", { tokens: 0, cost: 5 });
   ledger.set("key:ci", 15);
-  for (; queries.length > 0; await new Promise(setImmediate)) queries.shift()?.();
+  for (; queries.length > 0; await setImmediate()) queries.shift()?.();
   t.match(await statuses, [{ budgets: [{ spent: 15, reserved: 0 }] }]);
 });
 
