@@ -40,8 +40,8 @@ function longerVariants(letters: readonly string[]): string[] {
 export const mayEscapeNames = (scan: Scan): boolean => (scan.seen & ESCAPED_NAME) !== 0;
 
 /**
- * Names, short values and beginnings of values that every scan of a JSON text looks for as it passes them: their absence is known without searching the
- * text again.
+ * Names, short values and beginnings of values that every scan of a JSON text looks for as it passes them: their absence is known
+ * without searching the text again.
  */
 export class Watch {
   private readonly mask: number;
@@ -65,8 +65,8 @@ export class Watch {
   }
 
   /**
-   * Returns false if none of the names, values and starts occurs below the top level of the text, however it is escaped. True: one may;
-   * only a search can tell.
+   * Returns false if none of the names, values and starts occurs below the top level of the text, however it is escaped. True: one
+   * may; only a search can tell.
    */
   mayMatch(scan: Scan): boolean {
     return (scan.seen & this.mask) !== 0;
