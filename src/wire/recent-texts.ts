@@ -4,11 +4,19 @@ import { internalize } from "./internalize.ts";
 const SLOTS = 256;
 const MAX_BYTES = 64;
 
+interface RecentText {
+  text: string;
+  readonly bytes: Uint8Array;
+  /** Whether it has occurred again. */
+  isRepeated: boolean;
+}
+
 /** A cache of the most recent short texts and their bytes, each in its slot. */
 class RecentTexts {
-  private readonly recent: { readonly text: string; readonly bytes: Uint8Array }[] = new Array(SLOTS).fill({
+  private readonly recent: RecentText[] = new Array(SLOTS).fill({
     text: "",
     bytes: new Uint8Array(),
+    isRepeated: true,
   });
 
   constructor(private readonly decode: (bytes: Buffer, start: number, end: number) => string) {}
@@ -18,12 +26,21 @@ class RecentTexts {
     if (length === 0 || length > MAX_BYTES) return this.decode(bytes, start, end);
     const edges = 7 * (bytes[start] as number) + 131 * (bytes[end - 1] as number);
     const slot = (311 * length + edges + 31 * (bytes[start + (length >> 1)] as number)) & (SLOTS - 1);
-    const recent = this.recent[slot] as { text: string; bytes: Uint8Array };
-    if (areEqual(recent.bytes, bytes, start, length)) return recent.text;
-    const text = internalize(this.decode(bytes, start, end));
-    this.recent[slot] = { text, bytes: Uint8Array.from(bytes.subarray(start, end)) };
+    const recent = this.recent[slot] as RecentText;
+    if (areEqual(recent.bytes, bytes, start, length)) {
+      if (!recent.isRepeated) repeat(recent);
+      return recent.text;
+    }
+    const text = this.decode(bytes, start, end);
+    this.recent[slot] = { text, bytes: new Uint8Array(bytes.subarray(start, end)), isRepeated: false };
     return text;
   }
+}
+
+/** Only then: it takes longer than all else for texts that each occur once, such as a hundred thousand names of a body. */
+function repeat(recent: RecentText): void {
+  recent.text = internalize(recent.text);
+  recent.isRepeated = true;
 }
 
 const texts = new RecentTexts((bytes, start, end) => bytes.toString("utf8", start, end));
