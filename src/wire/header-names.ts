@@ -9,6 +9,8 @@ export interface HeaderName {
   readonly key: string;
   /** The spelling and the colon after it. */
   readonly lineStart: LineStart;
+  /** What is written between the value of the line before and its own: a line's end, the spelling, a colon and a space. */
+  readonly beforeValue: string;
   /** Whether it is a token (RFC 9110 §5.6.2): nothing else may be written to a socket. */
   readonly isToken: boolean;
   /** Whether it is a hop-by-hop header (RFC 9110 §7.6.1). */
@@ -46,6 +48,7 @@ const recentNames: HeaderName[] = new Array(CACHE_SLOTS).fill({
   spelling: "",
   key: "",
   lineStart: new LineStart(":"),
+  beforeValue: "",
   isToken: false,
   isHopByHop: false,
   bit: 0,
@@ -79,8 +82,15 @@ function createName(text: string): HeaderName {
   const spelling = internalize(text);
   const lower = spelling.toLowerCase();
   const key = names.get(lower)?.key ?? internalize(lower);
-  const lineStart = new LineStart(`${spelling}:`);
-  const name = { spelling, key, lineStart, isToken: TOKEN.test(spelling), isHopByHop: hops.has(key), bit: bitOf(key) };
+  const name = {
+    spelling,
+    key,
+    lineStart: new LineStart(`${spelling}:`),
+    beforeValue: `\r\n${spelling}: `,
+    isToken: TOKEN.test(spelling),
+    isHopByHop: hops.has(key),
+    bit: bitOf(key),
+  };
   if (spelling.length > MAX_CACHED_LENGTH) return name;
   if (names.size >= MAX_CACHED) names.clear();
   names.set(spelling, name);

@@ -55,26 +55,26 @@ export function requestHead(
   { host, prefix, proxyFields }: Addressing,
   framing: number | "chunked" | undefined,
 ): string {
-  const start = `${method} ${prefix}${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n${proxyFields}`;
-  const head = `${start}${endToEndLines(fields)}accept-encoding: identity\r\n`;
+  const start = `${method} ${prefix}${path} HTTP/1.1\r\nhost: ${host}\r\n${proxyFields}connection: keep-alive`;
+  const head = `${start}${endToEndLines(fields)}\r\naccept-encoding: identity\r\n`;
   if (framing === "chunked") return `${head}transfer-encoding: chunked\r\n\r\n`;
   const length = framing || (METHODS_WITH_BODY.has(method) ? 0 : undefined);
   return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`;
 }
 
 /**
- * Returns the lines of the fields that are forwarded to the origin, in original order and spelling.
+ * Returns the lines of the fields that are forwarded to the origin, in original order and spelling, each behind a line's end.
  * @param named fields that a Connection field names; undefined: not known yet
  */
 function endToEndLines(fields: readonly string[], named?: ReadonlySet<string>): string {
   let lines = "";
   let connectionFields: Set<string> | undefined;
   for (let i = 0; i < fields.length; i += 2) {
-    const { spelling, key, isHopByHop } = headerName(fields[i] as string);
+    const { key, beforeValue, isHopByHop } = headerName(fields[i] as string);
     const value = fields[i + 1] as string;
     if (isHopByHop) {
       if (!named && isConnectionHeader(key)) connectionFields = addTokens(connectionFields, value);
-    } else if (!CLIENT_FIELDS.has(key) && !named?.has(key)) lines += `${spelling}: ${value}\r\n`;
+    } else if (!CLIENT_FIELDS.has(key) && !named?.has(key)) lines += beforeValue + value;
   }
   return connectionFields ? endToEndLines(fields, connectionFields) : lines;
 }

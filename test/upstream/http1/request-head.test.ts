@@ -19,8 +19,8 @@ t.test("a proxy that forwards the request itself gets the complete address, with
   const addressing = { host: "h:1", prefix: "http://h:1", proxyFields: "proxy-authorization: Basic eA==\r\n" };
   t.equal(
     head([], undefined, "GET", addressing),
-    "GET http://h:1/p?q HTTP/1.1\r\nhost: h:1\r\nconnection: keep-alive\r\n" +
-      "proxy-authorization: Basic eA==\r\naccept-encoding: identity\r\n\r\n",
+    "GET http://h:1/p?q HTTP/1.1\r\nhost: h:1\r\n" +
+      "proxy-authorization: Basic eA==\r\nconnection: keep-alive\r\naccept-encoding: identity\r\n\r\n",
   );
   t.end();
 });
