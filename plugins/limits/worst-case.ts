@@ -98,15 +98,15 @@ function worstCaseOf(
   pricesOf: PriceLookup,
 ): WorstCase {
   const { protocol, targets, time } = exchange;
-  const imageTokens = imageToolTokens(exchange);
+  const drawing = requestedDrawing(exchange);
   const request: RequestedWork = {
     protocol,
     time,
     inputTokens: { most, likely, media },
     answers: requestedAnswers(exchange),
     searches: requestedSearches(exchange),
-    imageTokens,
-    imageModels: imageTokens > 0 ? drawingModels(exchange) : [],
+    drawing,
+    answerImageTokens: answerImageTokens(exchange),
   };
   const maximum = { tokens: most, cost: 0 };
   const minimum = { tokens: likely, cost: 0 };
@@ -139,9 +139,9 @@ interface RequestedWork {
   readonly answers: readonly RequestedAnswer[];
   /** Web searches that the vendor may make and charge. */
   readonly searches: number;
-  /** Tokens of an image that a tool of the vendor's may draw, and the models it may be drawn by. */
-  readonly imageTokens: number;
-  readonly imageModels: readonly (string | undefined)[];
+  readonly drawing: RequestedDrawing;
+  /** Returns the tokens of each image that the request asks a model for; undefined: it asks for none. */
+  readonly answerImageTokens: ((model: string) => number) | undefined;
 }
 
 /** The worst case at one target. Costs in nano-dollars; 0 where no price is known. */
@@ -155,7 +155,7 @@ interface TargetWorstCase {
 }
 
 function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLookup): TargetWorstCase {
-  const { protocol, time, inputTokens, answers, searches, imageTokens, imageModels } = request;
+  const { protocol, time, inputTokens, answers, searches, drawing, answerImageTokens } = request;
   const { prices, provider } = target;
   const untranslated = Marketplace.isNative(target, protocol.name);
   const price = prices?.versionAt(time)?.price;
@@ -167,7 +167,7 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
   for (const { model, tier, times, tokens: limit } of answers) {
     // Under translation only the target's model is called.
     if (model !== undefined && !untranslated) continue;
-    const output = outputLimitAt(target, limit, untranslated) * times;
+    const output = outputLimitAt(target, limit ?? answerImageTokens?.(target.model), untranslated) * times;
     tokens += inputTokens.most + output;
     if (limit !== undefined) requestedOutput = Math.max(requestedOutput, output);
     const knownPrice = model === undefined ? price : pricesOf(model, provider)?.versionAt(time)?.price;
@@ -183,9 +183,9 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
     maxCost += cost(usage, assumedPrice);
     maxCost += Math.ceil(imagesUsd * NANO_PER_USD);
   }
-  if (untranslated && imageTokens > 0 && price) {
-    maxCost += Math.ceil(imageTokens * imageToolRate(price) * NANO_PER_RATE);
-    if (imageModels.some((model) => !hasDrawingRate(model, price))) unpriced = "images that a tool draws";
+  if (untranslated && drawing.tokens > 0 && price) {
+    maxCost += Math.ceil(drawing.tokens * imageToolRate(price) * NANO_PER_RATE);
+    if (drawing.models.some((model) => !hasDrawingRate(model, price))) unpriced = "images that a tool draws";
   }
   const minCost = price ? cost({ in: { total: inputTokens.likely }, out: {}, raw: undefined }, price) : 0;
   return { tokens, maxCost, minCost, requestedOutput, unpriced };
@@ -212,13 +212,35 @@ const NANO_PER_USD = 1e9;
 /** Nano-dollars per token at a rate of one dollar per million. */
 const NANO_PER_RATE = 1000;
 
-/** Returns the tokens of an image that a tool of the vendor's may draw; further images are counted once drawn. */
-function imageToolTokens({ body, protocol: { output } }: RouteExchange | SendExchange): number {
-  const tools = output?.imageTool && body.member("tools");
-  if (!output?.imageTool || !tools) return 0;
-  const [tool, tokens] = output.imageTool;
-  const text = body.slice(tools.start, tools.end);
-  return text.includes(tool) || text.includes(ESCAPE) ? tokens : 0;
+/** An image that a tool of the vendor's may draw: its tokens, and the models it may be drawn by; further ones count once drawn. */
+interface RequestedDrawing {
+  readonly tokens: number;
+  readonly models: readonly (string | undefined)[];
+}
+
+function requestedDrawing({ body, protocol: { output } }: RouteExchange | SendExchange): RequestedDrawing {
+  const nothing = { tokens: 0, models: [] };
+  const member = output?.imageTool && body.member("tools");
+  if (!output?.imageTool || !member) return nothing;
+  const [type, tokensOf] = output.imageTool;
+  const text = body.slice(member.start, member.end);
+  if (!text.includes(type) && !text.includes(ESCAPE)) return nothing;
+  const all = [body.uniqueValue("tools")].flat() as (Record<string, unknown> | null)[];
+  const tools = all.filter((tool) => tool?.["type"] === type);
+  const models = tools.map((tool) => (typeof tool?.["model"] === "string" ? tool["model"] : undefined));
+  const tokens = tools.map((tool, i) => tokensOf(models[i], tool?.["size"], tool?.["quality"]));
+  // The words may be deeper in a tool, which some servers may read.
+  return { tokens: tools.length > 0 ? Math.max(...tokens) : tokensOf(undefined, undefined, undefined), models };
+}
+
+/** Returns what computes the tokens of an image that is the whole answer. */
+function answerImageTokens({ body, form, protocol }: RouteExchange | SendExchange): RequestedWork["answerImageTokens"] {
+  const { images } = protocol;
+  if (!images || !protocol.output) return undefined;
+  const [size, quality] = [images.sizeMember, images.qualityMember].map((name) =>
+    form ? form.fields.get(name) : body.uniqueValue(name),
+  );
+  return (model) => images.tokensOf(model, size, quality);
 }
 
 /** Returns how many web searches a request allows the vendor to make: what they find is counted once it has been found. */
@@ -238,16 +260,6 @@ function requestedSearches({ body, protocol: { output } }: RouteExchange | SendE
     if (marks.some(isSearch)) found += isCount(tool?.max_uses) ? Math.ceil(tool.max_uses) : UNLIMITED_SEARCHES;
   }
   return Math.min(MAX_SEARCHES, found);
-}
-
-/** Returns the model that each drawing tool of the vendor's in a request names; undefined: the vendor's default. */
-function drawingModels({ body, protocol: { output } }: RouteExchange | SendExchange): (string | undefined)[] {
-  const [type] = output?.imageTool ?? [];
-  const tools = body.uniqueValue("tools");
-  if (!Array.isArray(tools)) return [];
-  return (tools as ({ type?: unknown; model?: unknown } | null)[])
-    .filter((tool) => tool?.type === type)
-    .map((tool) => (typeof tool?.model === "string" ? tool.model : undefined));
 }
 
 /** Reports whether pictures of a drawing tool have a rate. Which model the vendor's default is, its answer tells. */

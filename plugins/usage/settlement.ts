@@ -196,7 +196,7 @@ function estimateReceived(settled: SettlementInput): Usage {
   // Partial images of a stream all belong to one image.
   const imageCount = hasImage ? 1 : (parser?.imageCount ?? 0);
   if (images && imageCount > 0) {
-    const total = imageCount * images.maxTokens;
+    const total = imageCount * images.assumedTokens;
     return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: imageCount });
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;

@@ -193,6 +193,9 @@ export interface Protocol {
  */
 export type RefusalScope = "credential" | "target" | "request" | "object" | "state" | "summary";
 
+/** Returns the maximum tokens of an image that a model draws in a requested size and quality, each as it is in the request. */
+type ImageTokens = (model: string | undefined, size: unknown, quality: unknown) => number;
+
 /** How a protocol reports images that are charged per image. */
 export interface ImageMembers {
   /** Members with an image's content: each image of a complete response has one of them, or all. */
@@ -200,8 +203,9 @@ export interface ImageMembers {
   /** Top-level members of requests, and of some responses, that give the size and quality of an image. */
   readonly sizeMember: string;
   readonly qualityMember: string;
-  /** Upper bound of the tokens of an image, where none are reported. */
-  readonly maxTokens: number;
+  /** Tokens of an image that has been made, where none are reported. */
+  readonly assumedTokens: number;
+  readonly tokensOf: ImageTokens;
   /** Names of operations that make images from other images. */
   readonly editOperations: readonly string[];
 }
@@ -221,8 +225,8 @@ interface OutputMembers {
    * too. A string in its place leaves the choice to the vendor.
    */
   readonly fallbackModels?: string;
-  /** The type of the vendor's tool that generates images, and the maximum tokens of an image. */
-  readonly imageTool?: readonly [tool: string, tokens: number];
+  /** The type of the vendor's tool that generates images, and the maximum tokens of an image of its `model`, `size`, `quality`. */
+  readonly imageTool?: readonly [tool: string, tokensOf: ImageTokens];
   /** What marks the vendor's web search in a request: the beginning of a tool's type, a member of a tool, or of the request. */
   readonly searchMarks?: readonly string[];
   /** A member that requests a response made later, unless it is false: its usage is reported when the response is fetched. */

@@ -60,8 +60,9 @@ export function createReceiveBody(
       return readBody(request, limits, { headers: exchange.headers, openAccount, beforeRead, onAbort });
     // A form's length is not limited: its files stream through.
     reply.sendContinue();
-    const { output, objects: objectMembers } = exchange.protocol;
-    const otherFields = output?.multipliers.map(([name]) => String(name));
+    const { output, images, objects: objectMembers } = exchange.protocol;
+    const counts = output?.multipliers.map(([name]) => String(name)) ?? [];
+    const otherFields = images ? [...counts, images.sizeMember, images.qualityMember] : counts;
     const finder = objectMembers && objects.finderFor(objectMembers);
     const isForbidden = (field: string) => finder?.isReferenceField(field) ?? false;
     const checkerOf: FieldReader["receiver"] = (name, part) =>

@@ -13,7 +13,8 @@ import {
   parseJson,
   type Usage,
 } from "model-gateway/protocol";
-import { IMAGE_TOKENS, providerCost, stateTokens } from "../openai/usage.ts";
+import { IMAGE_TOKENS } from "../openai/image-tokens.ts";
+import { providerCost, stateTokens } from "../openai/usage.ts";
 import { IMAGE_CALL } from "./wire.ts";
 
 /** Decodes usage from a complete response or compaction, or from a lifecycle event's `response`. */

@@ -14,9 +14,6 @@ import {
 /** Reports whether a frame may contain usage: a member `usage` of the response or of an event. */
 export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usage");
 
-/** Tokens of a square image of high quality, the most expensive usual kind. [S: the vendor's guide to image generation] */
-export const IMAGE_TOKENS = 4160;
-
 const INCLUDE = "include_usage";
 
 const streamOptions = (body: unknown) => asObject(asObject(body)?.["stream_options"]);

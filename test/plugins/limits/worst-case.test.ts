@@ -400,13 +400,61 @@ limits: { default: { budget: $0.4 } }
   t.same([await edit("dear"), await edit("sized"), await edit("cheap")], [429, 429, 200]);
 });
 
+t.test("pictures are reserved by the size and quality that the request asks for", async (t) => {
+  const keys = ["a", "b", "c", "d", "e", "f", "g"].map((k) => `${k}: { key: ${k}-key-0123456789abcdef, budget: $0.5 }`);
+  const { url } = await startWithProvider(
+    t,
+    "speaks: [openai-images, openai-responses]",
+    `models:
+  m: { targets: [p:gpt-image-1], price: { input: 0, output: 0, output_image: 100 } }
+  tool: { targets: [p:m], output: 100, price: { input: 0, output: 0, image_generation: { "*": { output: 100 } } } }
+keys: { ${keys.join(", ")} }
+`,
+  );
+  const post = async (key: string, path: string, body: FormData | object) => {
+    const { "content-type": type, ...headers } = asking({ authorization: `Bearer ${key}-key-0123456789abcdef` });
+    const answer = await (body instanceof FormData
+      ? fetch(url + path, { method: "POST", headers, body })
+      : fetch(url + path, {
+          method: "POST",
+          headers: { ...headers, "content-type": String(type) },
+          body: JSON.stringify(body),
+        }));
+    await answer.text();
+    return answer.status;
+  };
+  const picture = (key: string, more: object) =>
+    post(key, "/v1/images/generations", { model: "m", prompt: "a", ...more });
+  const high = { quality: "high" };
+  t.equal(await picture("a", { ...high, size: "1024x1536" }), 429, "6,240 tokens");
+  t.equal(await picture("a", { size: "1536x1024" }), 429);
+  t.equal(await picture("a", { ...high, size: "auto" }), 429);
+  t.equal(await picture("a", { quality: "medium", size: "1024x1536", n: 4 }), 429);
+  t.equal(await picture("a", { quality: "medium", size: "1024x1536", n: 3 }), 200, "4,752 tokens");
+  t.equal(await picture("b", { ...high, size: "1024x1024" }), 200, "4,160 tokens");
+  const form = (more: Record<string, string>) => {
+    const body = new FormData();
+    for (const [name, value] of Object.entries({ model: "m", prompt: "a", ...more })) body.append(name, value);
+    body.append("image", new Blob([Buffer.from(png(9), "base64")]), "a.png");
+    return body;
+  };
+  t.equal(await post("c", "/v1/images/edits", form({ ...high, size: "1024x1536" })), 429);
+  t.equal(await post("c", "/v1/images/edits", form({ ...high, size: "1024x1024" })), 200);
+  const draw = (key: string, more: object) =>
+    post(key, "/v1/responses", { model: "tool", input: "a", tools: [{ type: "image_generation", ...more }] });
+  t.equal(await draw("d", { model: "gpt-image-1", ...high }), 429);
+  t.equal(await draw("d", { model: "gpt-image-2", ...high, size: "3840x2160" }), 429);
+  t.equal(await draw("d", { model: "gpt-image-1", ...high, size: "1024x1024" }), 200);
+  t.equal(await draw("e", { quality: "low" }), 200);
+});
+
 t.test("a picture that a tool of the vendor's may draw is reserved where it costs something", async (t) => {
   const { url } = await startWithProvider(
     t,
     "speaks: [openai-responses]",
     `models:
   m: { targets: [p:m], output: 100, price: { input: 1, output: 1, image_generation: { one: { input: 5, output_image: 30 }, "*": { output: 40 } } } }
-limits: { default: { budget: $0.16 } }
+limits: { default: { budget: $0.28 } }
 `,
   );
   const ask = async (tools: string) => {
@@ -417,7 +465,7 @@ limits: { default: { budget: $0.16 } }
   t.match(await ask(""), { status: 200 });
   t.match(await ask(',"tools":[{"type":"function","name":"f","parameters":{}}]'), { status: 200 });
   for (const type of ["image_generation", "image\\u005fgeneration"])
-    t.match(await ask(`,"tools":[{"type":"${type}"}]`), { status: 429, text: /16/ }, "4,160 tokens at $40 a million");
+    t.match(await ask(`,"tools":[{"type":"${type}"}]`), { status: 429, text: /28/ }, "7,024 tokens at $40 a million");
   /** The status for a body that arrives in these pieces. */
   const askInPieces = async (...pieces: string[]) => {
     const headers = { ...asking(), "transfer-encoding": "chunked" };

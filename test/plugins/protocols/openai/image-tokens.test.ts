@@ -1,0 +1,28 @@
+import t from "tap";
+import { imageTokens } from "../../../../plugins/protocols/openai/image-tokens.ts";
+
+t.test("tokens of an image are those of its model, size and quality", async (t) => {
+  for (const [model, size, quality, tokens] of [
+    ["gpt-image-1", "1024x1024", "low", 272],
+    ["gpt-image-1.5", "1024x1536", "high", 6240],
+    ["gpt-image-1-mini", "1536x1024", "medium", 1568],
+    // The vendor's prices of $0.006, $0.053 and $0.211 at $30 a million, and a recorded answer.
+    ["gpt-image-2", "1024x1024", "low", 196],
+    ["gpt-image-2", "1024x1024", "medium", 1756],
+    ["gpt-image-2", "1024x1024", "high", 7024],
+    ["gpt-image-2", "1536x1024", "high", 5488],
+    ["gpt-image-2", "3840x2160", "high", 13_342],
+  ] as const)
+    t.equal(imageTokens(model, size, quality), tokens, `${model} ${size} ${quality}`);
+});
+
+t.test("what a request leaves open counts as the dearest", async (t) => {
+  for (const open of [undefined, "auto", 7, null, {}, "high\n"]) {
+    t.equal(imageTokens("gpt-image-1", open, open), 6240);
+    t.equal(imageTokens("gpt-image-1", open, "low"), 408);
+    t.equal(imageTokens("gpt-image-1", "1024x1024", open), 4160);
+    t.equal(imageTokens("gpt-image-2", open, open), imageTokens("gpt-image-2", "1024x1024", "high"));
+  }
+  t.equal(imageTokens(undefined, "1024x1536", "high"), 6240);
+  t.equal(imageTokens("deployment", "1024x1024", "high"), imageTokens("gpt-image-2", "1024x1024", "high"));
+});
