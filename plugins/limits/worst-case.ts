@@ -167,7 +167,7 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
   for (const { model, tier, times, tokens: limit } of answers) {
     // Under translation only the target's model is called.
     if (model !== undefined && !untranslated) continue;
-    const output = outputLimitAt(target, limit ?? answerImageTokens?.(target.model), untranslated) * times;
+    const output = outputLimitAt(target, limit, untranslated, answerImageTokens) * times;
     tokens += inputTokens.most + output;
     if (limit !== undefined) requestedOutput = Math.max(requestedOutput, output);
     const knownPrice = model === undefined ? price : pricesOf(model, provider)?.versionAt(time)?.price;
@@ -196,11 +196,12 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
  * asks for.
  */
 function outputLimitAt(
-  { facts, maxOutputTokens = UNKNOWN_OUTPUT }: Target,
+  { facts, maxOutputTokens, model }: Target,
   requested: number | undefined,
   untranslated: boolean,
+  imageTokens: RequestedWork["answerImageTokens"],
 ): number {
-  if (requested === undefined) return maxOutputTokens;
+  if (requested === undefined) return maxOutputTokens ?? imageTokens?.(model) ?? UNKNOWN_OUTPUT;
   return untranslated ? requested : Math.min(requested, facts?.output ?? requested);
 }
 
