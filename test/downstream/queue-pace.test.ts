@@ -1,6 +1,18 @@
 import t from "tap";
 import { QueuePace } from "../../src/downstream/queue-pace.ts";
 
+/** A pace, and a turn that serves a request so much later. */
+function made() {
+  const pace = new QueuePace();
+  let now = 0;
+  const turn = (time: number): void => {
+    now += time;
+    pace.beginTurn(now);
+    pace.countServed();
+  };
+  return { pace, turn };
+}
+
 t.test("it is the time between two served requests, as long as others wait", async (t) => {
   const pace = new QueuePace();
   t.equal(pace.each, 0, "unknown");
@@ -27,13 +39,7 @@ t.test("time in which no request waits does not count", async (t) => {
 });
 
 t.test("one long turn does not count as the usual pace, several do", async (t) => {
-  const pace = new QueuePace();
-  let now = 0;
-  const turn = (time: number): void => {
-    now += time;
-    pace.beginTurn(now);
-    pace.countServed();
-  };
+  const { pace, turn } = made();
   for (let i = 0; i < 20; i++) turn(1);
   turn(6);
   t.equal(Math.round(pace.each), 2);
@@ -42,13 +48,7 @@ t.test("one long turn does not count as the usual pace, several do", async (t) =
 });
 
 t.test("it is known after three turns, and begins anew when the queue was empty", async (t) => {
-  const pace = new QueuePace();
-  let now = 0;
-  const turn = (time: number): void => {
-    now += time;
-    pace.beginTurn(now);
-    pace.countServed();
-  };
+  const { pace, turn } = made();
   for (let i = 0; i < 20; i++) turn(10);
   t.equal(pace.isKnown, true);
   pace.reset();

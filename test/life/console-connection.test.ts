@@ -122,6 +122,8 @@ t.test("a sign-out that fails is reported", options, async (t) => {
   const page = await consolePage(t, gateway, "/money", true);
   await page.getByLabel("Token").fill(TOKEN);
   await page.getByRole("button", { name: "Sign in with the token" }).click();
+  // The sign-in is a request to the same path.
+  await page.getByRole("button", { name: "Sign out" }).waitFor();
   await page.route("**/api/session", (route) =>
     route.fulfill({ status: 503, json: { error: { code: "unavailable", message: "The store cannot answer." } } }),
   );
