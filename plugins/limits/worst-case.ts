@@ -229,9 +229,12 @@ function requestedDrawing({ body, protocol: { output } }: RouteExchange | SendEx
   const all = [body.uniqueValue("tools")].flat() as (Record<string, unknown> | null)[];
   const tools = all.filter((tool) => tool?.["type"] === type);
   const models = tools.map((tool) => (typeof tool?.["model"] === "string" ? tool["model"] : undefined));
-  const tokens = tools.map((tool, i) => tokensOf(models[i], tool?.["size"], tool?.["quality"]));
   // The words may be deeper in a tool, which some servers may read.
-  return { tokens: tools.length > 0 ? Math.max(...tokens) : tokensOf(undefined, undefined, undefined), models };
+  if (tools.length === 0) return { tokens: tokensOf(undefined, undefined, undefined), models };
+  let tokens = 0;
+  for (const [i, tool] of tools.entries())
+    tokens = Math.max(tokens, tokensOf(models[i], tool?.["size"], tool?.["quality"]));
+  return { tokens, models };
 }
 
 /** Returns what computes the tokens of an image that is the whole answer. */

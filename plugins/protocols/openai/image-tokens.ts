@@ -18,7 +18,7 @@ const FREE_SIZE_MODEL = /gpt-image-[2-9]/;
  * 13,342 tokens of one of 3840x2160 come out exactly.
  */
 const PATCHES: Readonly<Record<Quality, number>> = { low: 16, medium: 48, high: 96 };
-const SIZE = /^\d{2,5}x\d{2,5}$/;
+const SIZE = /^[1-9]\d{1,4}x[1-9]\d{1,4}$/;
 /** What `auto` may choose: the square is the dearest of the sizes that clients usually name. */
 const USUAL_SIZE = "1024x1024";
 
@@ -41,6 +41,6 @@ function fixedSizeTokens(size: unknown, quality: Quality): number {
 function freeSizeTokens(size: unknown, quality: Quality): number {
   const [width = 0, height = 0] = (SIZE.test(String(size)) ? String(size) : USUAL_SIZE).split("x").map(Number);
   const patches = PATCHES[quality];
-  const shorter = Math.round((patches * Math.min(width, height)) / Math.max(width, height));
+  const shorter = Math.max(1, Math.round((patches * Math.min(width, height)) / Math.max(width, height)));
   return Math.ceil((patches * shorter * (2_000_000 + width * height)) / 4_000_000);
 }

@@ -401,7 +401,7 @@ limits: { default: { budget: $0.4 } }
 });
 
 t.test("pictures are reserved by the size and quality that the request asks for", async (t) => {
-  const keys = ["a", "b", "c", "d", "e", "f", "g"].map((k) => `${k}: { key: ${k}-key-0123456789abcdef, budget: $0.5 }`);
+  const keys = ["a", "b", "c", "d", "e", "f"].map((k) => `${k}: { key: ${k}-key-0123456789abcdef, budget: $0.5 }`);
   const { url } = await startWithProvider(
     t,
     "speaks: [openai-images, openai-responses]",
@@ -446,6 +446,9 @@ keys: { ${keys.join(", ")} }
   t.equal(await draw("d", { model: "gpt-image-2", ...high, size: "3840x2160" }), 429);
   t.equal(await draw("d", { model: "gpt-image-1", ...high, size: "1024x1024" }), 200);
   t.equal(await draw("e", { quality: "low" }), 200);
+  for (const size of ["00x00", "10x99999"])
+    t.equal(await draw("f", { model: "gpt-image-2", ...high, size }), size === "00x00" ? 429 : 200, size);
+  t.equal(await draw("f", { model: "gpt-image-1", ...high }), 429, "no size ends the budget");
 });
 
 t.test("a picture that a tool of the vendor's may draw is reserved where it costs something", async (t) => {

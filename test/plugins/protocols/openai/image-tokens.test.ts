@@ -23,6 +23,9 @@ t.test("what a request leaves open counts as the dearest", async (t) => {
     t.equal(imageTokens("gpt-image-1", "1024x1024", open), 4160);
     t.equal(imageTokens("gpt-image-2", open, open), imageTokens("gpt-image-2", "1024x1024", "high"));
   }
+  for (const size of ["00x00", "0x0", "1024x", "01x99", "1024X1024", "1e3x1e3", "100000x10"])
+    t.equal(imageTokens("gpt-image-2", size, "high"), 7024, size);
+  t.ok(imageTokens("gpt-image-2", "10x99999", "low") >= 1, "a line still has tokens");
   t.equal(imageTokens(undefined, "1024x1536", "high"), 6240);
   t.equal(imageTokens("deployment", "1024x1024", "high"), imageTokens("gpt-image-2", "1024x1024", "high"));
 });
