@@ -73,6 +73,9 @@ const LEDGER_TTL = 60_000;
 /** Milliseconds for which requests wait until those of former processes are counted: later these count all the same. */
 const RATES_TIMEOUT = 5000;
 
+/** Milliseconds for which usage that counts once waits until it is known whether a former process counted it. */
+const NAMES_TIMEOUT = 60_000;
+
 /** Maximum loads of earlier spending, while exchanges of the same scope are settled meanwhile. */
 const MAX_LOADS = 5;
 
@@ -185,7 +188,7 @@ export class MemoryLimiter extends Limiter {
         this.ratesLoading = undefined;
       });
     const names = this.loadCountedNames();
-    this.namesLoading = names
+    this.namesLoading = withTimeout(NAMES_TIMEOUT, names, "the ledger (store: ledger)")
       .catch(() => {})
       .finally(() => {
         this.namesLoading = undefined;
