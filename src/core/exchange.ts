@@ -575,9 +575,10 @@ export class Exchange {
     this.abortListeners.push(listener);
     return () => {
       const listeners = this.abortListeners;
+      const at = listeners.lastIndexOf(listener);
       // Nearly always the last one, and `splice` returns a list.
-      if (listeners.at(-1) === listener) listeners.pop();
-      else if (listeners.includes(listener)) listeners.splice(listeners.indexOf(listener), 1);
+      if (at === listeners.length - 1) listeners.pop();
+      else if (at >= 0) listeners.splice(at, 1);
     };
   }
 

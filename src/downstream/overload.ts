@@ -77,9 +77,9 @@ export class WaitingRequest implements QueueItem {
  * - In each turn new requests get a few milliseconds. The rest is queued, fairly between callers, so that turns stay short and a
  *   refusal never waits for much work.
  * - The process is overloaded when requests wait for longer than `delay`, turn after turn, or would do so, or when the event loop
- *   itself is later than that without idle time. New requests then get fewer milliseconds of each turn, the longer turns are. One that would have
- *   to wait for more than a moment is refused in the turn in which it arrives; if its caller has nothing else queued, only one
- *   that would wait for longer than `delay`.
+ *   itself is later than that without idle time. New requests then get fewer milliseconds of each turn, the longer turns are. One
+ *   that would have to wait for more than a moment is refused in the turn in which it arrives; if its caller has nothing else
+ *   queued, only one that would wait for longer than `delay`.
  * - All are refused while the heap is nearly full.
  */
 export class Overload {

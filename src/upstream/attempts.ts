@@ -276,7 +276,7 @@ export class Upstreams {
       : this.judgeStatus(upstream, exchange, attempt, error);
   }
 
-  /** @param error which a response with a successful status is all the same */
+  /** @param error set where a response with a successful status is an error all the same */
   private judgeStatus(
     upstream: UpstreamResponse,
     exchange: Exchange,
