@@ -22,21 +22,18 @@ export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
  * can be removed, but not added: the engine sets content-length, transfer-encoding and connection.
  */
 export class HeaderList {
-  /** Lower-case names, one for each line. */
-  private readonly keys: string[] = [];
   /** The bits of all names that occur or have occurred: most names that are looked for do not. */
   private bits = 0;
 
   /**
    * @param lines name, value, name, value, … as in node's `rawHeaders`
-   * @param names what is known about the names, if they have been looked up
+   * @param names what is known about the name of each line; both arrays then belong to the list
    */
   constructor(
     readonly lines: string[] = [],
-    names?: readonly HeaderName[],
+    private readonly names: HeaderName[] = namesOf(lines),
   ) {
-    if (names) for (const name of names) this.addKey(name);
-    else for (let i = 0; i < lines.length; i += 2) this.addKey(headerName(lines[i] as string));
+    for (let i = 0; i < names.length; i++) this.bits |= (names[i] as HeaderName).bit;
   }
 
   /** The first value of a header, or undefined. */
@@ -58,7 +55,7 @@ export class HeaderList {
     const index = this.indexOf(header);
     if (index < 0) return this.append(name, value);
     this.lines[2 * index + 1] = value;
-    for (let i = this.keys.length - 1; i > index; i--) if (this.keys[i] === header.key) this.removeAt(i);
+    for (let i = this.names.length - 1; i > index; i--) if (this.keyAt(i) === header.key) this.removeAt(i);
     return this;
   }
 
@@ -66,7 +63,8 @@ export class HeaderList {
   append(name: string, value: string): this {
     const header = checkHeader(name, value);
     this.lines.push(name, value);
-    this.addKey(header);
+    this.names.push(header);
+    this.bits |= header.bit;
     return this;
   }
 
@@ -85,32 +83,26 @@ export class HeaderList {
    * before one is removed, so that a test may read the list.
    */
   deleteWhere(test: (key: string, value: string) => boolean): number {
-    const { keys, lines } = this;
+    const { names, lines } = this;
     let removed: number[] | undefined;
-    for (let i = 0; i < keys.length; i++) {
-      if (!test(keys[i] as string, lines[2 * i + 1] as string)) continue;
-      removed ??= [];
-      removed.push(i);
+    for (let i = 0; i < names.length; i++) {
+      if (!test(this.keyAt(i), lines[2 * i + 1] as string)) continue;
+      // With the index, as the first `push` takes room for 17.
+      if (removed) removed.push(i);
+      else removed = [i];
     }
     if (!removed) return 0;
     let kept = removed[0] as number;
-    for (let i = kept, next = 0; i < keys.length; i++) {
-      if (i === removed[next]) {
-        next++;
-        continue;
-      }
-      lines[2 * kept] = lines[2 * i] as string;
-      lines[2 * kept + 1] = lines[2 * i + 1] as string;
-      keys[kept++] = keys[i] as string;
-    }
-    // An element at a time: `splice`, and setting a length, take longer.
-    for (let i = 0; i < removed.length; i++) this.removeLast();
+    for (let i = kept, next = 0; i < names.length; i++)
+      if (i === removed[next]) next++;
+      else this.move(i, kept++);
+    this.truncate(kept);
     return removed.length;
   }
 
   /** Yields lower-case name and value of each line, in order. */
   *entries(): Generator<[name: string, value: string]> {
-    for (let i = 0; i < this.keys.length; i++) yield [this.keys[i] as string, this.lines[2 * i + 1] as string];
+    for (let i = 0; i < this.names.length; i++) yield [this.keyAt(i), this.lines[2 * i + 1] as string];
   }
 
   /** Returns the first of these lower-case names that occurs in more than one line. */
@@ -125,40 +117,54 @@ export class HeaderList {
 
   /** Returns a list of the lines whose lower-case name the test accepts. */
   filter(test: (key: string) => boolean): HeaderList {
-    const filtered = new HeaderList();
-    filtered.bits = this.bits;
-    for (let i = 0; i < this.keys.length; i++) {
-      const key = this.keys[i] as string;
-      if (!test(key)) continue;
-      filtered.keys.push(key);
-      filtered.lines.push(this.lines[2 * i] as string, this.lines[2 * i + 1] as string);
-    }
+    // A copy that shrinks: lists that grow take room for 17 entries, and are copied.
+    const filtered = new HeaderList(this.lines.slice(), this.names.slice());
+    const { length } = this.names;
+    let kept = 0;
+    for (let i = 0; i < length; i++) if (test(filtered.keyAt(i))) filtered.move(i, kept++);
+    filtered.truncate(kept);
     return filtered;
   }
 
   /** A loop, because cached names are compared by reference where `Array.indexOf` compares characters. */
   private indexOf({ key, bit }: HeaderName, from = 0): number {
     if ((this.bits & bit) === 0) return -1;
-    const { keys } = this;
-    for (let i = from; i < keys.length; i++) if (keys[i] === key) return i;
+    for (let i = from; i < this.names.length; i++) if (this.keyAt(i) === key) return i;
     return -1;
   }
 
-  private addKey({ key, bit }: HeaderName): void {
-    this.keys.push(key);
-    this.bits |= bit;
+  private keyAt(i: number): string {
+    return (this.names[i] as HeaderName).key;
   }
 
-  private removeLast(): void {
-    this.keys.pop();
-    this.lines.pop();
-    this.lines.pop();
+  private move(from: number, to: number): void {
+    const { names, lines } = this;
+    names[to] = names[from] as HeaderName;
+    lines[2 * to] = lines[2 * from] as string;
+    lines[2 * to + 1] = lines[2 * from + 1] as string;
+  }
+
+  /** Keeps only the first lines. An element at a time: `splice`, and setting a length, take longer. */
+  private truncate(length: number): void {
+    const { names, lines } = this;
+    while (names.length > length) {
+      names.pop();
+      lines.pop();
+      lines.pop();
+    }
   }
 
   private removeAt(i: number): void {
-    this.keys.splice(i, 1);
+    this.names.splice(i, 1);
     this.lines.splice(2 * i, 2);
   }
+}
+
+/** Looks up the name of each line. */
+function namesOf(lines: readonly string[]): HeaderName[] {
+  const names: HeaderName[] = [];
+  for (let i = 0; i < lines.length; i += 2) names.push(headerName(lines[i] as string));
+  return names;
 }
 
 /** Reports whether a content type is that of an event stream, in any case (RFC 9110 §8.3.1). */
