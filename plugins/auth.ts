@@ -34,7 +34,7 @@ export default class Auth implements Plugin {
     if (first !== undefined && credentials.length === 1) {
       const found = this.keys.find(first);
       // The usual case.
-      if (!(found instanceof Promise)) return this.admit(exchange, found ? [found] : []);
+      if (!(found instanceof Promise)) return found ? this.admitKey(exchange, found) : this.refuseUnknown(exchange);
       return found.then((record) => this.admit(exchange, record ? [record] : []));
     }
     return Promise.all(credentials.map((presented) => this.keys.find(presented))).then((found) =>
@@ -67,15 +67,17 @@ export default class Auth implements Plugin {
   private admit(exchange: AccessExchange, records: readonly KeyRecord[]): void | Promise<void> {
     // Of a key that was rotated a client may send both secrets, in any order: one that works is enough.
     const record = records.find((each) => !whyUnusable(each, exchange.time)) ?? records[0];
-    if (record) {
-      if (records.some(({ id }) => id !== record.id)) throw new GatewayError("conflicting_api_keys");
-      // Also of a key that is refused: log and ledger record which one it was.
-      exchange.caller = this.keys.callerOf(record);
-      const unusable = whyUnusable(record, exchange.time);
-      if (unusable) throw unusable;
-      return this.checkGroup(record);
-    }
-    return this.refuseUnknown(exchange);
+    if (!record) return this.refuseUnknown(exchange);
+    if (records.some(({ id }) => id !== record.id)) throw new GatewayError("conflicting_api_keys");
+    return this.admitKey(exchange, record);
+  }
+
+  private admitKey(exchange: AccessExchange, record: KeyRecord): void | Promise<void> {
+    // Also of a key that is refused: log and ledger record which one it was.
+    exchange.caller = this.keys.callerOf(record);
+    const unusable = whyUnusable(record, exchange.time);
+    if (unusable) throw unusable;
+    return this.checkGroup(record);
   }
 
   /** Counts a wrong key. @throws GatewayError, unless callers without a key are accepted */
@@ -108,13 +110,14 @@ function whyUnusable(
   { name, revoked, disabled, replaced = Infinity }: KeyRecord,
   now: number,
 ): GatewayError | undefined {
-  const at = (time: number) => new Date(time).toISOString();
-  const renewed = "Ask the operator for a new one.";
   if (revoked !== undefined)
-    return new GatewayError("revoked_api_key", { message: `The key "${name}" was revoked.`, hint: renewed });
+    return new GatewayError("revoked_api_key", {
+      message: `The key "${name}" was revoked.`,
+      hint: "Ask the operator for a new one.",
+    });
   if (replaced <= now)
     return new GatewayError("revoked_api_key", {
-      message: `This secret of the key "${name}" was replaced by a rotation, and has not worked since ${at(replaced)}.`,
+      message: `This secret of the key "${name}" was replaced by a rotation, and has not worked since ${new Date(replaced).toISOString()}.`,
       hint: "Use the new one, or ask the operator for it.",
     });
   if (disabled === undefined) return undefined;

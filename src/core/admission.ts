@@ -158,7 +158,13 @@ export class Admission {
   }
 
   private callerQueue(key: string): CallerQueue {
-    return this.callers.getOrInsertComputed(key, () => ({ active: 0, queued: [] }));
+    return this.callers.get(key) ?? this.addCaller(key);
+  }
+
+  private addCaller(key: string): CallerQueue {
+    const caller = { active: 0, queued: [] };
+    this.callers.set(key, caller);
+    return caller;
   }
 
   private deleteIfEmpty(key: string, { active, queued }: CallerQueue): void {

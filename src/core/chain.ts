@@ -159,8 +159,8 @@ function buildSteps(links: readonly Link[], serving: Link | undefined, observer?
 }
 
 /** Checks the caller that a plugin has set, before any other one sees it: what a key allows is the engine's business. */
-const checkCallerOf: RunPhase = ({ caller, time, method, path, address }) => {
-  if (caller) checkCaller(caller, { time, method, path, address });
+const checkCallerOf: RunPhase = (exchange) => {
+  if (exchange.caller) checkCaller(exchange.caller, exchange);
 };
 
 /** Checks in addition that the caller has no limits, as the chain lacks plugins that would enforce them. */

@@ -54,7 +54,8 @@ export function checkCaller(
  * @throws GatewayError `key_not_allowed`
  */
 export function checkUnlimited({ name, limits }: Caller, path: string, missing: readonly string[]): void {
-  const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits ?? {};
+  if (!limits) return;
+  const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
   if (rpm + tpm + concurrency === 0 && budgets.every(({ soft }) => soft)) return;
   const plugins = missing.map((each) => JSON.stringify(each)).join(" and ");
   throw new GatewayError("key_not_allowed", {

@@ -105,13 +105,19 @@ const NONE: LookAlikes = { names: [], edits: [] };
 
 const checkedMembers = new WeakMap<Protocol, CheckedMembers>();
 
+function addCheckedMembers(protocol: Protocol): CheckedMembers {
+  const checked = new CheckedMembers(protocol);
+  checkedMembers.set(protocol, checked);
+  return checked;
+}
+
 /**
  * Finds members that case-insensitive servers (mostly written in Go) read as one by which a request was checked, and the edits
  * that remove them.
  * @throws GatewayError `invalid_field` where there are more than a mistake would explain
  */
 export function lookAlikes(body: Body, protocol: Protocol): LookAlikes {
-  const checked = checkedMembers.getOrInsertComputed(protocol, () => new CheckedMembers(protocol));
+  const checked = checkedMembers.get(protocol) ?? addCheckedMembers(protocol);
   const top = checked.topLookAlikes(body);
   const inner = checked.nestedLookAlikes(body);
   if (top.length === 0 && inner.length === 0) return NONE;

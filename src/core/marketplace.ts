@@ -128,11 +128,19 @@ export const TARGET_SHAPE: Shape<Target> = {
 
 /** @throws TypeError for anything but a list of targets, as a plugin may set one */
 export function checkTargets(targets: readonly Target[]): void {
-  if (!Array.isArray(targets) || targets.some((target: Partial<Target> | undefined) => !target?.provider))
+  if (!Array.isArray(targets) || targets.some(isNoTarget))
     throw new TypeError("The targets of a request are a list of the marketplace's.");
 }
 
+const isNoTarget = (target: Partial<Target> | undefined): boolean => !target?.provider;
+
 const names = new WeakMap<Target, string>();
+
+function createName(target: Target): string {
+  const name = internalize(`${target.provider.name}:${target.model}`);
+  names.set(target, name);
+  return name;
+}
 
 /** A model name that clients may use: an entry of the marketplace. */
 export interface Model {
@@ -182,7 +190,7 @@ export interface Facts {
 export class Marketplace {
   /** Returns the name of a target in logs, metrics, headers and the ledger: `provider:model`. Cached, as it is needed often. */
   static nameOf(target: Target): string {
-    return names.getOrInsertComputed(target, ({ provider, model }) => internalize(`${provider.name}:${model}`));
+    return names.get(target) ?? createName(target);
   }
 
   /** Reports whether a target's provider speaks a protocol, so that requests of it are sent there without translation. */

@@ -24,7 +24,7 @@ export function createExchange(
   const isMisplaced =
     containsKey(notice ?? path, keys) ||
     (deployment !== undefined && containsKey(deployment, keys)) ||
-    query.entries().some((pair) => pair.some((text) => containsKey(text, keys)));
+    (!query.isEmpty && query.entries().some((pair) => pair.some((text) => containsKey(text, keys))));
   if (isMisplaced) throw new GatewayError("misplaced_key");
   const { method = "", headerList: headers } = request;
   const strict = wantsStrict(headers) || strictPath;

@@ -39,6 +39,8 @@ export interface RouteMatch {
   notice?: string;
 }
 
+const hasProtocol = ({ protocol }: Mount): boolean => protocol !== undefined;
+
 /** The operation of a path that a plugin serves. */
 const SERVE_OPERATION: Operation = {
   name: "serve",
@@ -247,7 +249,7 @@ export class Paths {
       const located = requestedMethod === "POST" ? protocol?.locate(as, rest, query) : undefined;
       if (!protocol || !located) continue;
       const { operation, model } = located;
-      return { chain, protocol, operation, path, strict, ...(model === undefined ? {} : { pathModel: model }) };
+      return { chain, protocol, operation, path, strict, pathModel: model };
     }
     for (const { pattern, protocol, chain } of this.storedMounts) {
       if (!protocol || !path.startsWith(`${pattern}/`)) continue;
@@ -283,14 +285,17 @@ export class Paths {
   /** Returns the mounts of a path: exact ones, those ending in `*`, and a served path above it (`/v1/models/some/id`). */
   private mountsOf(path: string): Mount[] {
     const exact = this.exact.get(path);
-    if (exact?.some((mount) => mount.protocol)) return exact;
+    return exact?.some(hasProtocol) ? exact : [...(exact ?? []), ...this.openMountsOf(path)];
+  }
+
+  private openMountsOf(path: string): Mount[] {
     const open = this.wildcards.filter(
       (mount) => path.startsWith(mount.pattern.slice(0, -1)) && path.length >= mount.pattern.length,
     );
     const served = [...this.exact.values()]
       .flat()
       .filter((mount) => mount.serve && path.startsWith(`${mount.pattern}/`));
-    return [...(exact ?? []), ...open, ...served];
+    return [...open, ...served];
   }
 
   private notFoundError(method: string, raw: string, candidates: readonly string[]): GatewayError {

@@ -25,11 +25,13 @@ export function takeKeys(headers: HeaderList, query: Query): string[] {
   for (const name of KEY_HEADERS) addKey(found, headers.get(name)?.trim());
   addKey(found, query.get("key"));
   headers.deleteWhere(isCredentialHeader);
-  query.removeWhere((name) => {
-    const plain = name.toLowerCase().replaceAll(/[-_.\s]/g, "");
-    return KEY_PARAMETERS.has(plain) || OVERRIDES.has(plain);
-  });
+  query.removeWhere(isRemovedParameter);
   return found;
+}
+
+function isRemovedParameter(name: string): boolean {
+  const plain = name.toLowerCase().replaceAll(/[-_.\s]/g, "");
+  return KEY_PARAMETERS.has(plain) || OVERRIDES.has(plain);
 }
 
 /** Returns the token of `Bearer TOKEN`, in any case and with any number of spaces around it. */

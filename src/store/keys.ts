@@ -73,11 +73,14 @@ export abstract class Keys {
   abstract find(presented: string): MaybePromise<KeyRecord | undefined>;
   /** Returns the caller of a key: the same object for each request, as long as the record lives. */
   callerOf(record: KeyRecord): Caller {
-    return this.callers.getOrInsertComputed(record, () => {
-      const caller = withShape<Caller>(CALLER_SHAPE, record);
-      this.secrets.set(caller, record.hash);
-      return caller;
-    });
+    return this.callers.get(record) ?? this.addCaller(record);
+  }
+
+  private addCaller(record: KeyRecord): Caller {
+    const caller = withShape<Caller>(CALLER_SHAPE, record);
+    this.callers.set(record, caller);
+    this.secrets.set(caller, record.hash);
+    return caller;
   }
 
   /** Returns the SHA-256 of the secret, in hex, by which a caller was found; undefined for a caller that a plugin has made. */

@@ -20,11 +20,26 @@ export function chooseProtocol(
   target: Target,
   protocols: Protocols,
 ): ProtocolChoice | "own" | undefined {
+  const { name } = exchange.protocol;
+  const { protocolName } = target;
+  const { speaks } = target.provider;
+  const better = betterProtocolOf(exchange.protocol);
+  const mayBeBetter = better !== undefined && speaks.includes(better.protocol);
+  if (!speaks.includes(name)) return chooseOther(exchange, target, protocols, undefined);
+  if (protocolName === name || (protocolName === undefined && !mayBeBetter)) return "own";
+  return chooseOther(exchange, target, protocols, "own");
+}
+
+/** @param own what is chosen where no other protocol is */
+function chooseOther(
+  exchange: RoutedExchange,
+  target: Target,
+  protocols: Protocols,
+  own: "own" | undefined,
+): ProtocolChoice | "own" | undefined {
   const { protocol, operation } = exchange;
   const { provider, protocolName, model, facts = {} } = target;
   const better = betterProtocolOf(protocol);
-  const own = provider.speaks.includes(protocol.name) ? "own" : undefined;
-  if (own && ((protocolName === undefined && !better) || protocolName === protocol.name)) return own;
   if (!clientTranslationOf(protocol) || operation.task === undefined) return own;
   const translatable = (name: string | undefined): TranslatedProtocol | undefined => {
     const candidate = name === undefined || !provider.speaks.includes(name) ? undefined : protocols.find(name);

@@ -42,16 +42,17 @@ export class Translations {
   plan(exchange: RouteExchange): ExchangeTranslation | undefined | Promise<undefined> {
     let others: Map<Target, ProtocolChoice> | undefined;
     const { targets } = exchange;
-    const served: Target[] = [];
-    for (const target of targets) {
+    let served: Target[] | undefined;
+    for (let i = 0; i < targets.length; i++) {
+      const target = targets[i] as Target;
       const chosen = chooseProtocol(exchange, target, this.protocols);
-      if (chosen === undefined) continue;
-      served.push(target);
-      if (chosen === "own") continue;
+      if (chosen === undefined) served ??= targets.slice(0, i);
+      else served?.push(target);
+      if (chosen === undefined || chosen === "own") continue;
       others ??= new Map();
       others.set(target, chosen);
     }
-    exchange.targets = served;
+    if (served) exchange.targets = served;
     if (exchange.targets.length === 0) {
       if (this.canEstimateCount(exchange)) return this.answerByEstimate(exchange);
       throw targets.length === 0 ? new GatewayError("no_target") : notServed(exchange, targets);
@@ -174,22 +175,23 @@ export class Translations {
   private mayHoldState({ protocol, operation, targets, body }: RoutedExchange): boolean {
     if (operation.task === undefined || !clientTranslationOf(protocol)) return false;
     // Also where another protocol is better for the request: that one may be unable to take it.
-    if (!targets.some(({ provider }) => provider.speaks.includes(protocol.name))) return false;
-    return this.isMixed(protocol) && this.envelopes.mayBeIn(body.pieces);
+    return isSpokenByAny(targets, protocol.name) && this.isMixed(protocol) && this.envelopes.mayBeIn(body.pieces);
   }
 
   /** Reports whether a target may refuse the client's own bytes for state that they lack. */
   private mayLackState(exchange: RouteExchange): boolean {
     const { protocol, targets, body } = exchange;
-    return targets.some(
-      (target) => target.provider.speaks.includes(protocol.name) && mayLackState(exchange, body, target),
-    );
+    for (const target of targets)
+      if (target.provider.speaks.includes(protocol.name) && mayLackState(exchange, body, target)) return true;
+    return false;
   }
 
   private isMixed(protocol: RoutedExchange["protocol"]): boolean {
+    return this.mixedByProtocol.get(protocol.name) ?? this.findMixed(protocol);
+  }
+
+  private findMixed(protocol: RoutedExchange["protocol"]): boolean {
     const { name } = protocol;
-    const cached = this.mixedByProtocol.get(name);
-    if (cached !== undefined) return cached;
     const better = betterProtocolOf(protocol);
     const mixed = this.marketplace.models
       .flatMap((model) => model.targets)
@@ -200,6 +202,12 @@ export class Translations {
     this.mixedByProtocol.set(name, mixed);
     return mixed;
   }
+}
+
+/** Reports whether the provider of a target speaks a protocol. */
+function isSpokenByAny(targets: readonly Target[], protocol: string): boolean {
+  for (const { provider } of targets) if (provider.speaks.includes(protocol)) return true;
+  return false;
 }
 
 function notServed({ model, protocol, operation }: RoutedExchange, targets: readonly Target[]): GatewayError {

@@ -238,7 +238,11 @@ export class Health {
   /** Returns all targets that are on: those of {@link candidates} first, then the rest, each in the given order. */
   ordered(all: readonly Target[], caller?: string): readonly Target[] {
     const targets = this.enabled(all);
-    if (targets.length < 2 || targets.every((target) => this.isUsable(target, caller))) return targets;
+    return targets.length < 2 ? targets : this.usableFirst(targets, caller);
+  }
+
+  private usableFirst(targets: readonly Target[], caller: string | undefined): readonly Target[] {
+    if (targets.every((target) => this.isUsable(target, caller))) return targets;
     const candidates = this.candidates(targets, caller);
     return [...candidates, ...targets.filter((target) => !candidates.includes(target))];
   }
@@ -407,8 +411,10 @@ export class Health {
   }
 
   private stateOf(target: Target): TargetState {
-    const existing = this.targets.get(target);
-    if (existing) return existing;
+    return this.targets.get(target) ?? this.addState(target);
+  }
+
+  private addState(target: Target): TargetState {
     const { name } = target.provider;
     const targetName = Marketplace.nameOf(target);
     let state = this.byName.get(targetName);

@@ -168,7 +168,9 @@ function namesOf(lines: readonly string[]): HeaderName[] {
 }
 
 /** Reports whether a content type is that of an event stream, in any case (RFC 9110 §8.3.1). */
-export const isEventStream = (type: string | undefined): boolean => /^text\/event-stream\b/i.test(type ?? "");
+export const isEventStream = (type: string | undefined): boolean => type !== undefined && EVENT_STREAM.test(type);
+
+const EVENT_STREAM = /^text\/event-stream\b/i;
 
 /** Returns the values of every line of that lower-case name. */
 export const headerValues = (headers: HeaderList, name: string): string[] =>

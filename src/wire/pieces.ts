@@ -3,4 +3,8 @@ export const joinPieces = (pieces: readonly Buffer[]): Buffer =>
   pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
 
 /** Returns the number of bytes of all pieces. */
-export const totalLength = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { length }) => sum + length, 0);
+export function totalLength(pieces: readonly Buffer[]): number {
+  let sum = 0;
+  for (const { length } of pieces) sum += length;
+  return sum;
+}

@@ -8,7 +8,13 @@ export class Query {
   }
 
   get(name: string): string | null {
-    return this.pairs.find((pair) => pair.name === name)?.value ?? null;
+    for (const pair of this.pairs) if (pair.name === name) return pair.value;
+    return null;
+  }
+
+  /** Whether it has no pair, as that of nearly every request. */
+  get isEmpty(): boolean {
+    return this.pairs.length === 0;
   }
 
   /** Returns the values of every pair of that name. */
@@ -27,7 +33,7 @@ export class Query {
 
   /** Removes every pair whose name is wanted; returns their names. */
   removeWhere(isRemoved: (name: string) => boolean): string[] {
-    if (this.pairs.length === 0) return [];
+    if (this.isEmpty) return [];
     const removed = this.pairs.filter(({ name }) => isRemoved(name));
     if (removed.length > 0) this.pairs = this.pairs.filter((pair) => !removed.includes(pair));
     return removed.map(({ name }) => name);
@@ -69,7 +75,7 @@ export class Query {
 
   /** Returns the text, without the question mark. */
   toString(): string {
-    return this.pairs.map((pair) => pair.raw).join("&");
+    return this.isEmpty ? "" : this.pairs.map((pair) => pair.raw).join("&");
   }
 }
 
