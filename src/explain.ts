@@ -4,7 +4,7 @@ import { Body } from "./core/body.ts";
 import { Chain, type Link } from "./core/chain.ts";
 import { DryRun } from "./core/dry-run.ts";
 import { GatewayError } from "./core/errors.ts";
-import type { Exchange } from "./core/exchange.ts";
+import type { AbortListener, Exchange } from "./core/exchange.ts";
 import { Marketplace, type Target } from "./core/marketplace.ts";
 import { PHASES, type Phase, type Plugin } from "./core/plugin.ts";
 import { isThenable } from "./core/plugin-deadline.ts";
@@ -263,8 +263,12 @@ class DryReply implements ClientReply {
 
   constructor(private readonly exchange: Exchange) {}
 
-  onAbort(leave: () => void): () => void {
-    return this.exchange.onAbort(leave);
+  addAbortListener(listener: AbortListener): void {
+    this.exchange.addAbortListener(listener);
+  }
+
+  removeAbortListener(listener: AbortListener): void {
+    this.exchange.removeAbortListener(listener);
   }
 
   async stream(answer: UpstreamAnswer): Promise<void> {

@@ -44,6 +44,11 @@ export interface ActiveResponse {
   push(bytes: Buffer): boolean;
 }
 
+/** Told when the client has left, or the exchange was broken off. */
+export interface AbortListener {
+  onAbort(): void;
+}
+
 /** Stands for the response from when a provider has the request until frames of it are sent to the client. */
 export const AWAITED_RESPONSE: ActiveResponse = {
   drain: (brief) => !brief,
@@ -236,7 +241,7 @@ export class Exchange {
   private knownError: GatewayError | undefined;
   private knownUsage: Usage | undefined;
   private recordedCharge: ExchangeCharge | undefined;
-  private readonly abortListeners: (() => void)[] = [];
+  private abortListeners: AbortListener[] | undefined;
   /** Number of calls of `replaceText` that have not succeeded. */
   private unreplaced = 0;
   /** What the first failed one of them has thrown. */
@@ -568,18 +573,24 @@ export class Exchange {
 
   /** Runs `listener` when `signal` fires, at once if it already has. Returns a function that unsubscribes. */
   onAbort(listener: () => void): () => void {
-    if (this.hasFired) {
-      listener();
-      return () => {};
-    }
-    this.abortListeners.push(listener);
-    return () => {
-      const listeners = this.abortListeners;
-      const at = listeners.lastIndexOf(listener);
-      // Nearly always the last one, and `splice` returns a list.
-      if (at === listeners.length - 1) listeners.pop();
-      else if (at >= 0) listeners.splice(at, 1);
-    };
+    const entry = { onAbort: listener };
+    this.addAbortListener(entry);
+    return () => this.removeAbortListener(entry);
+  }
+
+  /** Does the same for an object, without functions of its own: each request has two. Called by the engine. */
+  addAbortListener(listener: AbortListener): void {
+    if (this.hasFired) listener.onAbort();
+    else if (this.abortListeners) this.abortListeners.push(listener);
+    else this.abortListeners = [listener];
+  }
+
+  removeAbortListener(listener: AbortListener): void {
+    const { abortListeners = [] } = this;
+    const at = abortListeners.lastIndexOf(listener);
+    // Nearly always the last one, and `splice` returns a list.
+    if (at >= 0 && at === abortListeners.length - 1) abortListeners.pop();
+    else if (at >= 0) abortListeners.splice(at, 1);
   }
 
   /** Handles the client's disconnection. Called by the engine, once. */
@@ -613,7 +624,7 @@ export class Exchange {
   private fireAbort(): void {
     this.hasFired = true;
     this.controller?.abort();
-    for (const listener of this.abortListeners.splice(0)) listener();
+    for (const listener of this.abortListeners?.splice(0) ?? []) listener.onAbort();
   }
 
   /** Writes a whole frame downstream now, between two frames of the response. Returns false if no stream is open. */

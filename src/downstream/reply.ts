@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { finished } from "node:stream";
 import { GatewayError, thrownStack } from "../core/errors.ts";
-import type { Exchange } from "../core/exchange.ts";
+import type { AbortListener, Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
@@ -38,9 +38,12 @@ export class Reply {
     if (this.expectsContinue) this.response.writeContinue();
   }
 
-  /** Runs `leave` when the client leaves, at once if it already has. Returns a function that unsubscribes. */
-  onAbort(leave: () => void): () => void {
-    return this.exchange.onAbort(leave);
+  addAbortListener(listener: AbortListener): void {
+    this.exchange.addAbortListener(listener);
+  }
+
+  removeAbortListener(listener: AbortListener): void {
+    this.exchange.removeAbortListener(listener);
   }
 
   /**

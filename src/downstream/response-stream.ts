@@ -1,6 +1,6 @@
 import { END_FRAME, splitterOf } from "../core/answer-frames.ts";
 import { GatewayError, stalledClientError } from "../core/errors.ts";
-import type { ActiveResponse, Exchange } from "../core/exchange.ts";
+import type { AbortListener, ActiveResponse, Exchange } from "../core/exchange.ts";
 import { toPluginError } from "../core/plugin-deadline.ts";
 import type { Protocol, StreamState } from "../core/protocol.ts";
 import { runStages, type Stage } from "../core/stage.ts";
@@ -47,7 +47,7 @@ function bytesOf(frames: readonly Frame[]): Buffer[] {
  * unchanged is sent as the same buffer; nothing of an incomplete frame is sent, so that anything written next starts at a frame
  * boundary.
  */
-export class ResponseStream implements BodyReceiver, ActiveResponse {
+export class ResponseStream implements BodyReceiver, ActiveResponse, AbortListener {
   readonly state: StreamState;
   /** Whether a stage keeps the state, because the client's frames are not the upstream's. */
   private readonly stageKeepsState: boolean;
@@ -67,7 +67,6 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
   private firstError: Frame | undefined;
   /** Bytes that may still be read after a client has left at the end; undefined: no limit. */
   private bytesLeft: number | undefined;
-  private unsubscribe = (): void => {};
 
   constructor(
     private readonly exchange: Exchange,
@@ -85,7 +84,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     const sent = framing === "sse" && operation.framing === "array" ? { ...operation, framing } : operation;
     this.state = translated?.state ?? { operation: sent, frames: 0, first: undefined, last: undefined };
     exchange.activeResponse = this;
-    this.unsubscribe = exchange.onAbort(() => this.abort(new GatewayError("client_gone")));
+    exchange.addAbortListener(this);
   }
 
   chunk(bytes: Buffer): boolean {
@@ -199,6 +198,10 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     });
   }
 
+  onAbort(): void {
+    this.abort(new GatewayError("client_gone"));
+  }
+
   private abort(error: unknown): void {
     if (this.over) return;
     this.close();
@@ -211,7 +214,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse {
     this.exchange.activeResponse = undefined;
     this.endWait?.();
     clearTimeout(this.briefly);
-    this.unsubscribe();
+    this.exchange.removeAbortListener(this);
   }
 
   private piece(bytes: Buffer): readonly Buffer[] {

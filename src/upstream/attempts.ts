@@ -1,5 +1,4 @@
 import { Attempt } from "../core/attempt.ts";
-import type { BufferLimits, BufferMemory } from "../core/buffer-memory.ts";
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import { AWAITED_RESPONSE, type Exchange } from "../core/exchange.ts";
@@ -31,13 +30,13 @@ import { errorInFrame, peekFirstFrame } from "./first-frame.ts";
 import { isUnreadable, redactFrame } from "./frame-errors.ts";
 import { callerIdOf, type Health, noTargetError } from "./health.ts";
 import { countRefusals, scopeIdempotency } from "./idempotency.ts";
-import { detectNonAnswer } from "./non-answer.ts";
+import { detectNonAnswer, type NonAnswer } from "./non-answer.ts";
 import { preventRendering } from "./prevent-rendering.ts";
 import { addCredentialNotice, recordErrorMessage } from "./provider-message.ts";
 import type { ProviderRates } from "./provider-rates.ts";
 import type { ProviderSlot, ProviderSlots } from "./provider-slots.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
-import { isProviderFault, ReceivedAnswer, type UpstreamAnswer } from "./received-answer.ts";
+import { type AnswerBuffers, isProviderFault, ReceivedAnswer, type UpstreamAnswer } from "./received-answer.ts";
 import type { OutgoingRequest } from "./request.ts";
 import { requestedWait } from "./requested-wait.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -76,7 +75,7 @@ interface UpstreamsOptions {
   /** Whether the caller's trace headers are forwarded to providers. */
   readonly trace?: boolean;
   /** Counts what is buffered of answers. */
-  readonly answers?: { readonly memory: BufferMemory; readonly limits: BufferLimits; readonly maxFrame?: number };
+  readonly answers?: AnswerBuffers & { readonly maxFrame?: number };
 }
 
 /** Tries the targets of an exchange, best first, until one gives a response that is not worth a retry. */
@@ -358,21 +357,27 @@ export class Upstreams {
   ): MaybePromise<GatewayError | undefined> {
     const { protocol, operation = exchange.operation } = attempt;
     const { first_frame: limit } = this.budget.limits;
-    const type = headers.get("content-type") ?? "";
-    if (/^text\/html\b/i.test(type))
+    if (WEB_PAGE.test(headers.get("content-type") ?? ""))
       return invalidResponse("The provider answered with a web page.", "Correct the provider's url in gateway.yaml.");
     if (limit === 0 || !protocol.respondsWithJson || !(operation.generates || operation.task)) return undefined;
-    const errorOf = (nonAnswer: Awaited<ReturnType<typeof detectNonAnswer>>): GatewayError | undefined => {
-      if (nonAnswer === undefined) return undefined;
-      if (nonAnswer instanceof Frame) return this.reportedError(nonAnswer, attempt, exchange.protocol);
-      if (nonAnswer === "empty") return invalidResponse(`The provider answered ${upstream.status} with nothing.`);
-      const [name = "of no type"] = /^[\w.+/-]{1,80}/.exec(type) ?? [];
-      return invalidResponse(`The provider answered ${upstream.status} with no JSON object (${name}).`);
-    };
-    const nonAnswer = detectNonAnswer(upstream, operation.framing === "array", limit, (bytes) => {
-      attempt.unreadBytes = bytes;
-    });
-    return nonAnswer instanceof Promise ? nonAnswer.then(errorOf) : errorOf(nonAnswer);
+    const nonAnswer = detectNonAnswer(upstream, operation.framing === "array", limit, attempt);
+    if (nonAnswer === undefined) return undefined;
+    return nonAnswer instanceof Promise
+      ? nonAnswer.then((found) => this.nonAnswerError(found, upstream, exchange, attempt))
+      : this.nonAnswerError(nonAnswer, upstream, exchange, attempt);
+  }
+
+  private nonAnswerError(
+    nonAnswer: NonAnswer | undefined,
+    { status, headers }: UpstreamResponse,
+    exchange: Exchange,
+    attempt: Attempt,
+  ): GatewayError | undefined {
+    if (nonAnswer === undefined) return undefined;
+    if (nonAnswer instanceof Frame) return this.reportedError(nonAnswer, attempt, exchange.protocol);
+    if (nonAnswer === "empty") return invalidResponse(`The provider answered ${status} with nothing.`);
+    const [name = "of no type"] = /^[\w.+/-]{1,80}/.exec(headers.get("content-type") ?? "") ?? [];
+    return invalidResponse(`The provider answered ${status} with no JSON object (${name}).`);
   }
 
   private reportedError(frame: Frame, attempt: Attempt, { overloadedStatus }: Protocol): GatewayError | undefined {
@@ -410,20 +415,26 @@ export class Upstreams {
   }
 
   private requestAllowList(protocol: Protocol, provider: Provider): AllowList {
-    const lists = this.requestAllowLists.getOrInsertComputed(provider, () => new Map<Protocol, AllowList>());
-    return lists.getOrInsertComputed(protocol, () => {
-      const { forward, idempotency } = provider;
-      const forwarded = idempotency === undefined ? forward : [...forward, idempotency];
-      const trace = this.options.trace === true ? TRACE_HEADERS : [];
-      return new AllowList([...REQUEST_HEADERS, ...trace, ...protocol.headers, ...forwarded]);
-    });
+    return this.requestAllowLists.get(provider)?.get(protocol) ?? this.addRequestAllowList(protocol, provider);
+  }
+
+  private addRequestAllowList(protocol: Protocol, provider: Provider): AllowList {
+    const { forward, idempotency } = provider;
+    const forwarded = idempotency === undefined ? forward : [...forward, idempotency];
+    const trace = this.options.trace === true ? TRACE_HEADERS : [];
+    const list = new AllowList([...REQUEST_HEADERS, ...trace, ...protocol.headers, ...forwarded]);
+    this.requestAllowLists.getOrInsertComputed(provider, () => new Map()).set(protocol, list);
+    return list;
   }
 
   private responseAllowList(protocol: Protocol): AllowList {
-    return this.responseAllowLists.getOrInsertComputed(
-      protocol,
-      ({ responseHeaders = [] }) => new AllowList([...RESPONSE_HEADERS, ...responseHeaders]),
-    );
+    return this.responseAllowLists.get(protocol) ?? this.addResponseAllowList(protocol);
+  }
+
+  private addResponseAllowList(protocol: Protocol): AllowList {
+    const list = new AllowList([...RESPONSE_HEADERS, ...(protocol.responseHeaders ?? [])]);
+    this.responseAllowLists.set(protocol, list);
+    return list;
   }
 
   /** @param exhausted whether our retries are used up: clients are then told not to retry */
@@ -443,38 +454,46 @@ export class Upstreams {
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
     // The length belongs to the provider's framing, or to a body that a 204 or 304 does not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");
-    if (status >= 400)
-      return ErrorBody.readFrom(upstream, redactor).then(
-        (body) => {
-          // Between different protocols the error is translated, and its message is stored with the exchange.
-          if (protocol === exchange.protocol) {
-            recordErrorMessage(attempt, exchange, body.bytes, redactor);
-            // One vendor reports an unknown credential with a 400.
-            const isAboutCredential =
-              status < 500 && (status === 401 || isCredentialError(protocol, status, received, body.bytes));
-            addCredentialNotice(attempt, exchange, isAboutCredential);
-          }
-          const sized = headers.has("content-length") ? withLength(headers, body.bytes.length) : headers;
-          return new BufferedResponse(body, { status, headers: sized, framing });
-        },
-        (thrown) => {
-          attempt.error = GatewayError.from(thrown);
-          if (status < 500 && isProviderFault(attempt.error)) this.health.recordEnd(attempt, "broken");
-          throw attempt.error;
-        },
-      );
+    if (status >= 400) return this.buildErrorAnswer(upstream, exchange, attempt, headers, framing);
     const { answers } = this.options;
-    const openMemory =
-      answers && (() => answers.memory.account(exchange.caller?.id ?? exchange.network, answers.limits));
-    const of = { attempt, health: this.health, redactor };
     const head = { status, headers, framing, maxFrame: answers?.maxFrame };
-    return new ReceivedAnswer(upstream, head, openMemory, of);
+    return new ReceivedAnswer(upstream, head, { exchange, attempt, health: this.health, redactor, answers });
+  }
+
+  /** @param headers those that the client gets */
+  private async buildErrorAnswer(
+    upstream: UpstreamResponse,
+    exchange: Exchange,
+    attempt: Attempt,
+    headers: HeaderList,
+    framing: Head["framing"],
+  ): Promise<UpstreamAnswer> {
+    const { status } = upstream;
+    const { redactor } = this;
+    const { protocol } = attempt;
+    const body = await ErrorBody.readFrom(upstream, redactor).catch((thrown: unknown) => {
+      attempt.error = GatewayError.from(thrown);
+      if (status < 500 && isProviderFault(attempt.error)) this.health.recordEnd(attempt, "broken");
+      throw attempt.error;
+    });
+    // Between different protocols the error is translated, and its message is stored with the exchange.
+    if (protocol === exchange.protocol) {
+      recordErrorMessage(attempt, exchange, body.bytes, redactor);
+      // One vendor reports an unknown credential with a 400.
+      const isAboutCredential =
+        status < 500 && (status === 401 || isCredentialError(protocol, status, upstream.headers, body.bytes));
+      addCredentialNotice(attempt, exchange, isAboutCredential);
+    }
+    const sized = headers.has("content-length") ? withLength(headers, body.bytes.length) : headers;
+    return new BufferedResponse(body, { status, headers: sized, framing });
   }
 }
 
 /** Reports whether a provider's error says that it does not know the credential. */
 const isCredentialError = (protocol: Protocol, status: number, headers: HeaderList, body: Buffer): boolean =>
   translationOf(protocol)?.response.decodeError(status, headers, body.toString()).kind === "authentication";
+
+const WEB_PAGE = /^text\/html\b/i;
 
 /** What a client accepts that can be read: in another form, like protobuf, usage and errors could not. */
 const READABLE_FORM = /\bjson\b|event-stream|\*/i;

@@ -56,19 +56,24 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   private failure: GatewayError | undefined;
   /** Opened where anything is buffered: most responses are not. */
   private memory: BufferAccount | undefined;
+  /** Whether nothing is counted any more. */
+  private released = false;
 
-  /** @param openMemory opens the account that counts what is buffered; undefined: it is not counted */
   constructor(
     private readonly upstream: Pick<UpstreamResponse, "read" | "resume" | "destroy">,
     head: Pick<Head, "status" | "headers" | "framing" | "maxFrame">,
-    private openMemory?: () => BufferAccount,
   ) {
     this.head = { ...head, readBody: (limit) => this.whole(limit), reserve: (bytes) => this.reserve(bytes) };
   }
 
+  /** Opens the account that counts what is buffered; undefined: it is not counted. */
+  protected openMemory(): BufferAccount | undefined {
+    return undefined;
+  }
+
   /** @throws GatewayError `overloaded` */
   private reserve(bytes: number): void {
-    this.memory ??= this.openMemory?.();
+    if (!this.released) this.memory ??= this.openMemory();
     const exceeded = this.memory?.add(bytes);
     if (exceeded !== undefined) throw bufferedAnswerError(exceeded);
   }
@@ -76,7 +81,7 @@ export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume
   /** Ends the count of what is buffered of it, as the response has ended: a client may take long to read what was buffered. */
   release(delivery: Delivery): void {
     const { memory } = this;
-    this.openMemory = undefined;
+    this.released = true;
     if (memory) delivery.afterDelivery(() => memory.close());
   }
 

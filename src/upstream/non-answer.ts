@@ -1,3 +1,4 @@
+import type { Attempt } from "../core/attempt.ts";
 import type { MaybePromise } from "../core/plugin.ts";
 import { Frame } from "../wire/frame.ts";
 import { OPEN_ARRAY, OPEN_OBJECT } from "../wire/grammar.ts";
@@ -15,36 +16,58 @@ const ERROR_WORD = Buffer.from("rror");
 const MAY_FAIL = /"error"\s*:\s*[{"]|"object"\s*:\s*"error"/;
 
 /** What a response is instead of an answer: empty, not JSON, or a possible error, in the form of a stream's event. */
-type NonAnswer = "empty" | "unreadable" | Frame;
+export type NonAnswer = "empty" | "unreadable" | Frame;
 
 /**
  * Finds out from its beginning whether a non-streamed response is something else than a JSON answer; undefined: it may be an
  * answer. Consumes nothing.
  * @param allowArray an array is an answer too
  * @param limit milliseconds after which it counts as an answer
- * @param onCut called with the number of bytes that have arrived of a response that broke off, or was given up, meanwhile
+ * @param attempt told the number of bytes that have arrived of a response that broke off, or was given up, meanwhile
  */
 export function detectNonAnswer(
   response: UpstreamResponse,
   allowArray: boolean,
   limit: number,
-  onCut: (bytes: number) => void,
+  attempt: Pick<Attempt, "unreadBytes">,
+): MaybePromise<NonAnswer | undefined> {
+  const { whole } = response;
+  return whole ? judgeWhole(whole, allowArray) : judgeBeginning(response, allowArray, limit, attempt);
+}
+
+function judgeBeginning(
+  response: UpstreamResponse,
+  allowArray: boolean,
+  limit: number,
+  attempt: Pick<Attempt, "unreadBytes">,
 ): MaybePromise<NonAnswer | undefined> {
   // Of the pieces at the beginning, how many have nothing to read: some servers send line breaks while they work.
   let blank = 0;
   return peekResponse<NonAnswer>(response, limit, (settle, pieces, last, isComplete) => {
-    if (last && !isComplete) onCut(totalLength(pieces));
+    if (last && isComplete) return settle(judgeWhole(pieces, allowArray));
+    if (last) attempt.unreadBytes = totalLength(pieces);
     let first: number | undefined;
     for (; blank < pieces.length; blank++) {
-      first = pieces[blank]?.find((byte) => !SKIPPED.has(byte));
+      first = pieces[blank]?.find(isRead);
       if (first !== undefined) break;
     }
-    if (first === undefined) return last && settle(isComplete ? "empty" : undefined);
-    if (first !== OPEN_OBJECT && !(allowArray && first === OPEN_ARRAY)) return settle("unreadable");
-    if (last) return settle(isComplete ? possibleError(pieces) : undefined);
-    return totalLength(pieces) > MAX_ERROR_TEXT && settle();
+    if (first !== undefined && !isJsonStart(first, allowArray)) return settle("unreadable");
+    return (last || (first !== undefined && totalLength(pieces) > MAX_ERROR_TEXT)) && settle();
   });
 }
+
+function judgeWhole(pieces: readonly Buffer[], allowArray: boolean): NonAnswer | undefined {
+  for (const piece of pieces) {
+    const first = piece.find(isRead);
+    if (first !== undefined) return isJsonStart(first, allowArray) ? possibleError(pieces) : "unreadable";
+  }
+  return "empty";
+}
+
+const isRead = (byte: number): boolean => !SKIPPED.has(byte);
+
+const isJsonStart = (byte: number, allowArray: boolean): boolean =>
+  byte === OPEN_OBJECT || (allowArray && byte === OPEN_ARRAY);
 
 /** Returns an object that may be only an error. Answers that contain an error besides have another `object` type. */
 function possibleError(pieces: readonly Buffer[]): NonAnswer | undefined {

@@ -1,12 +1,8 @@
 import { Admission, type AdmissionLimits, type AdmissionRequest } from "../core/admission.ts";
 import type { Provider } from "../core/marketplace.ts";
-import type { AbortSource } from "./request.ts";
 
 /** The owner of an attempt. An Exchange is one. */
-interface SlotRequester extends AbortSource {
-  readonly caller?: { readonly id: string } | undefined;
-  readonly address: string;
-}
+type SlotRequester = Pick<AdmissionRequest, "address" | "caller" | "onAbort">;
 
 /** A slot at a provider that one attempt takes up until it is over. */
 export interface ProviderSlot {

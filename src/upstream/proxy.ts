@@ -73,8 +73,9 @@ export class UpstreamProxy {
       const options: PassOptions = { target, headers, agent, pass, ...(body && { buffer: body }) };
       this.server.web(request, response, options, (error) => pass.onError(error));
     });
-    const unsubscribe = client.onAbort(() => passthrough.abort());
-    return passthrough.run().finally(unsubscribe);
+    const listener = { onAbort: () => passthrough.abort() };
+    client.addAbortListener(listener);
+    return passthrough.run().finally(() => client.removeAbortListener(listener));
   }
 
   /**

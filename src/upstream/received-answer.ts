@@ -1,5 +1,5 @@
 import type { Attempt } from "../core/attempt.ts";
-import type { BufferAccount } from "../core/buffer-memory.ts";
+import type { BufferAccount, BufferLimits, BufferMemory } from "../core/buffer-memory.ts";
 import type { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Head } from "../core/head.ts";
@@ -29,6 +29,20 @@ export interface UpstreamAnswer {
   redact?(frame: Frame): Frame;
 }
 
+/** Counts what is buffered of answers. */
+export interface AnswerBuffers {
+  readonly memory: BufferMemory;
+  readonly limits: BufferLimits;
+}
+
+interface AnswerParts {
+  readonly exchange: Exchange;
+  readonly attempt: Attempt;
+  readonly health: Health;
+  readonly redactor: Redactor;
+  readonly answers: AnswerBuffers | undefined;
+}
+
 /**
  * A provider's answer that is no error. Its methods are no closures in its fields: V8 keeps what these refer to until it marks the
  * whole heap.
@@ -41,10 +55,14 @@ export class ReceivedAnswer extends BufferedResponse implements UpstreamAnswer {
   constructor(
     upstream: UpstreamResponse,
     head: Pick<Head, "status" | "headers" | "framing" | "maxFrame">,
-    openMemory: (() => BufferAccount) | undefined,
-    private readonly of: { readonly attempt: Attempt; readonly health: Health; readonly redactor: Redactor },
+    private readonly of: AnswerParts,
   ) {
-    super(upstream, head, openMemory);
+    super(upstream, head);
+  }
+
+  protected override openMemory(): BufferAccount | undefined {
+    const { exchange, answers } = this.of;
+    return answers?.memory.account(exchange.caller?.id ?? exchange.network, answers.limits);
   }
 
   redact(frame: Frame): Frame {

@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
+import type { AbortListener } from "../core/exchange.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { ANSWER_OPTIONS, JsonError, Scanner } from "../wire/json.ts";
@@ -47,8 +48,9 @@ export interface OutgoingRequest {
 
 /** Notifies when the client leaves. An Exchange is one. */
 export interface AbortSource {
-  /** Registers a listener, which runs at once if the client has left. @returns a function that unregisters it */
-  onAbort(listener: () => void): () => void;
+  /** Registers a listener, which is called at once if the client has left. */
+  addAbortListener(listener: AbortListener): void;
+  removeAbortListener(listener: AbortListener): void;
 }
 
 type Pieces = readonly Buffer[];
@@ -64,9 +66,9 @@ const deliveries = new Batch<UpstreamRequest>((request) => request.deliver());
  * One attempt: a request to a provider and its response. Nothing has been sent until a connection takes it, so an attempt that
  * ends before then only declines the connection.
  */
-export class UpstreamRequest implements UpstreamResponse, HttpRequest {
+export class UpstreamRequest implements UpstreamResponse, HttpRequest, AbortListener {
   status = 0;
-  headers = new HeaderList();
+  headers!: HeaderList;
 
   readonly method: string;
   readonly path: string;
@@ -81,7 +83,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   private activeTimeout: keyof Timeouts = "connect";
   private readonly deadline = Deadline.acquire(this);
   private totalTimer: NodeJS.Timeout | undefined;
-  private removeListener: (() => void) | undefined;
+  private client: AbortSource | undefined;
 
   private repeated = false;
   /** A connection is being, or was, opened for this request. */
@@ -121,12 +123,21 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   /** Sends the request, unless the client has already left. */
   start(client: AbortSource): void {
-    this.removeListener = client.onAbort(() => this.fail(new GatewayError("client_gone")));
+    client.addAbortListener(this);
     if (this.ended) return;
+    this.client = client;
     const { total } = this.outgoing.timeouts;
     if (total > 0) this.startTotalTimer(performance.now() + total);
     this.startTimeout("connect");
     this.pool.send(this);
+  }
+
+  get whole(): readonly Buffer[] | undefined {
+    return this.isComplete && !this.receiver ? this.buffered : undefined;
+  }
+
+  onAbort(): void {
+    this.fail(new GatewayError("client_gone"));
   }
 
   peek(inspect: BodyInspector): void {
@@ -313,7 +324,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.error = error;
     this.deadline.release();
     if (this.totalTimer) clearTimeout(this.totalTimer);
-    this.removeListener?.();
+    this.client?.removeAbortListener(this);
     if (this.progress === "connecting") this.pool.cancel(this);
     else if (error) this.controller?.abort();
     if (this.body instanceof Readable) this.body.destroy();

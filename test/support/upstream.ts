@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer as createHttpServer, IncomingMessage, ServerResponse } from "node:http";
 import { type AddressInfo, createServer, type LookupFunction, type Server, Socket } from "node:net";
 import type { GatewayError } from "../../src/core/errors.ts";
+import type { AbortListener } from "../../src/core/exchange.ts";
 import type { ClientSide } from "../../src/upstream/proxy.ts";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import type { UpstreamResponse } from "../../src/upstream/response.ts";
@@ -124,17 +125,15 @@ export function outgoing(origin: URL, changes: Partial<OutgoingRequest> = {}): O
 
 /** Returns a client that stays connected until `leave()` is called, and counts its listeners. */
 export function client(): ClientSide & { leave(): void; readonly listeners: number } {
-  const listening = new Set<() => void>();
+  const listening = new Set<AbortListener>();
   const request = new IncomingMessage(new Socket());
   return {
     request,
     response: new ServerResponse(request),
-    onAbort(leave) {
-      listening.add(leave);
-      return () => void listening.delete(leave);
-    },
+    addAbortListener: (listener) => void listening.add(listener),
+    removeAbortListener: (listener) => void listening.delete(listener),
     leave() {
-      for (const leave of listening) leave();
+      for (const listener of listening) listener.onAbort();
     },
     get listeners() {
       return listening.size;

@@ -160,10 +160,13 @@ t.test("what is buffered counts until its delivery; where there is no room, the 
   const limits = { perCaller: 100, total: 150 };
   const { seen, made, receiver } = upstream();
   let opened = 0;
-  const counted = new BufferedResponse(made, { status: 200, headers: new HeaderList(), framing: undefined }, () => {
-    opened++;
-    return memory.account("a", limits);
-  });
+  class Counted extends BufferedResponse {
+    protected override openMemory() {
+      opened++;
+      return memory.account("a", limits);
+    }
+  }
+  const counted = new Counted(made, { status: 200, headers: new HeaderList(), framing: undefined });
   t.equal(opened, 0, "a response that is not buffered has no account");
   const whole = counted.head.readBody?.(1e6);
   receiver().chunk(Buffer.alloc(UNCOUNTED_BYTES + 100));

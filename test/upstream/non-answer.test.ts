@@ -1,4 +1,5 @@
 import t, { type Test } from "tap";
+import type { Attempt } from "../../src/core/attempt.ts";
 import { detectNonAnswer } from "../../src/upstream/non-answer.ts";
 import type { BodyInspector, UpstreamResponse } from "../../src/upstream/response.ts";
 import { chunk } from "../support/chunk.ts";
@@ -11,11 +12,13 @@ import { CHUNKED, client, httpUpstream, outgoing, type Script, whole } from "../
 async function look(t: Test, script: Script, array = false, limit = 2000) {
   const { upstream, proxy } = await proxied(t, script);
   const response = await proxy.send(outgoing(upstream.origin), client());
-  let cut: number | undefined;
-  const found = await detectNonAnswer(response, array, limit, (bytes) => {
-    cut = bytes;
-  });
-  return { found: typeof found === "object" ? found.text : found, cut, read: () => whole(response) };
+  const attempt: Pick<Attempt, "unreadBytes"> = { unreadBytes: undefined };
+  const found = await detectNonAnswer(response, array, limit, attempt);
+  return {
+    found: typeof found === "object" ? found.text : found,
+    cut: attempt.unreadBytes,
+    read: () => whole(response),
+  };
 }
 
 t.test(
@@ -67,7 +70,7 @@ t.test("line breaks that a server sends while it works are read once each", asyn
   const peek = (inspector: BodyInspector) => {
     inspect = inspector;
   };
-  const found = detectNonAnswer({ peek } as UpstreamResponse, false, 2000, () => {});
+  const found = detectNonAnswer({ peek } as UpstreamResponse, false, 2000, { unreadBytes: undefined });
   let reads = 0;
   const piece = Buffer.from("\n");
   piece.find = (test) => {

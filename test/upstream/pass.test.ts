@@ -5,7 +5,7 @@ import { mock } from "node:test";
 import { createServer as createTlsServer, setDefaultCACertificates } from "node:tls";
 import t, { type Test } from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
-import type { ActiveResponse } from "../../src/core/exchange.ts";
+import type { AbortListener, ActiveResponse } from "../../src/core/exchange.ts";
 import type { Timeouts } from "../../src/core/marketplace.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { ServerRequest } from "../../src/downstream/server-request.ts";
@@ -91,16 +91,15 @@ async function passing(
       timeouts,
     };
     const observer = new Count();
-    const onAbort = (abort: () => void) => {
+    const addAbortListener = (listener: AbortListener) => {
       const { onResponseHead } = observer;
       if (headed)
         observer.onResponseHead = (...told) => {
-          headed(abort);
+          headed(() => listener.onAbort());
           return onResponseHead(...told);
         };
-      return () => {};
     };
-    const client = { request, response, onAbort };
+    const client = { request, response, addAbortListener, removeAbortListener() {} };
     proxy.pass(outgoing, client, observer).then(
       () => ends.push(undefined),
       (error: GatewayError) => {

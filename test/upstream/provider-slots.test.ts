@@ -6,7 +6,7 @@ import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { providerOf } from "../support/provider.ts";
 import { open, socketUpstream } from "../support/sockets.ts";
 import { until } from "../support/until.ts";
-import { client, httpUpstream } from "../support/upstream.ts";
+import { httpUpstream } from "../support/upstream.ts";
 
 /** A provider that holds every request until `go` is called once for it, and knows how many it had at a time. */
 async function holding(t: Test) {
@@ -213,7 +213,7 @@ t.test("a request whose client has left meanwhile is not sent, and keeps no slot
 t.test("each of several processes has its share, and no request waits for longer than its timeout", async (t) => {
   const provider = { ...providerOf(), concurrency: 5, timeouts: { connect: 0, first_byte: 0, idle: 0, total: 30 } };
   const places = new ProviderSlots({ queue: 10, wait: 60_000 }, 2);
-  const seeker = { ...client(), address: "10.0.0.1" };
+  const seeker = { address: "10.0.0.1", onAbort: () => () => {} };
   for (let i = 0; i < 3; i++) t.notOk(places.acquire(provider, seeker) instanceof Promise);
   t.notOk(places.hasFree(provider));
   const awake = setTimeout(() => {}, 10_000);

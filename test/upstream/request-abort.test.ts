@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import t, { type Test } from "tap";
+import type { AbortListener } from "../../src/core/exchange.ts";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import type { UpstreamResponse } from "../../src/upstream/response.ts";
 import { proxied } from "../support/proxied.ts";
@@ -179,10 +180,7 @@ t.test("for a client that had disconnected before no connection is opened", asyn
   const { upstream, proxy } = await proxied(t, () => {});
   const gone = {
     ...client(),
-    onAbort(leave: () => void) {
-      leave();
-      return () => {};
-    },
+    addAbortListener: (listener: AbortListener) => listener.onAbort(),
   };
   const body = new Readable({ read() {} });
   t.match(await failed(proxy.send(outgoing(upstream.origin, { body }), gone)), { code: "client_gone" });
