@@ -48,12 +48,12 @@ export interface BodyLimits extends BodyRateLimits {
  */
 export type OpenBufferAccount = (largest: number, onPreempted: PreemptListener) => BufferAccount;
 
-interface BodyReaderOptions {
+export interface BodyReaderOptions {
   readonly headers: HeaderList;
   readonly openAccount: OpenBufferAccount;
-  readonly beforeRead?: (() => void) | undefined;
+  beforeRead?(): void;
   /** As of `Exchange`; the gateway can break off a request whose client goes on sending. */
-  readonly onAbort?: ((listener: () => void) => () => void) | undefined;
+  onAbort?(listener: () => void): () => void;
 }
 
 /**
@@ -80,7 +80,7 @@ export function readBody(request: IncomingMessage, limits: BodyLimits, options: 
 }
 
 class BodyReader implements BodyConsumer, BodyRateListener {
-  private readonly pieces: Buffer[] = [];
+  private pieces: Buffer[] = [];
   /** The buffer in which small chunks are collected, and its used bytes. */
   private block: Buffer | undefined;
   private filled = 0;
@@ -201,7 +201,9 @@ class BodyReader implements BodyConsumer, BodyRateListener {
   private bufferPiece(piece: Buffer): void {
     if (piece.length >= SMALL_CHUNK || this.pieces.length < FIRST_CHUNKS) {
       this.flush();
-      this.pieces.push(piece);
+      // Nearly always the only one, for which `push` would take the room of 17.
+      if (this.pieces.length === 0) this.pieces = [piece];
+      else this.pieces.push(piece);
       this.scanner.push(piece);
       return;
     }

@@ -45,27 +45,39 @@ const MAX_CALLER_SHARE = 2;
 /** Milliseconds without a refusal after which the overload has ended. */
 const CALM_AFTER = 1000;
 
+/** Ends the wait of requests of one kind. */
+export interface WaitHandler<Request> {
+  /** Called only if callers have to wait for each other. */
+  callerOf(request: Request): string;
+  serve(request: Request): void;
+  /** @param retryAfter seconds after which the client may retry */
+  refuse(request: Request, retryAfter: number): void;
+}
+
 /** A request that waits until it is served or refused. */
-export class WaitingRequest implements QueueItem {
+export class WaitingRequest<Request = unknown> implements QueueItem {
   /** The turn in which it arrived; set while it is queued. */
   turn = 0;
   private cachedCaller: string | undefined;
 
-  /**
-   * @param since `performance.now()` from which on it waits
-   * @param findCaller called only if callers have to wait for each other
-   * @param refuse is given the seconds after which the client may retry
-   */
+  /** @param since `performance.now()` from which on it waits */
   constructor(
     readonly since: number,
-    private readonly findCaller: () => string,
-    readonly serve: () => void,
-    readonly refuse: (retryAfter: number) => void,
+    private readonly request: Request,
+    private readonly handler: WaitHandler<Request>,
   ) {}
 
   get caller(): string {
-    this.cachedCaller ??= this.findCaller();
+    this.cachedCaller ??= this.handler.callerOf(this.request);
     return this.cachedCaller;
+  }
+
+  serve(): void {
+    this.handler.serve(this.request);
+  }
+
+  refuse(retryAfter: number): void {
+    this.handler.refuse(this.request, retryAfter);
   }
 }
 
@@ -220,7 +232,7 @@ export class Overload {
     const isCollecting = this.connections.endTurn(now);
     if (this.connections.areArriving) this.scheduleTurn();
     if (isCollecting) return;
-    if (this.excess.length > 0) for (const { refuse } of this.excess.splice(0)) this.refuseOne(refuse);
+    if (this.excess.length > 0) for (const request of this.excess.splice(0)) this.refuseOne(request);
     if (this.heapFull) {
       this.queueRest();
       this.refuseOlderThan(Number.POSITIVE_INFINITY);
@@ -308,14 +320,14 @@ export class Overload {
     const missed = ({ turn }: WaitingRequest) => this.heapFull || this.turns - turn >= MISSED_TURNS;
     for (let oldest = queue.oldest; oldest && oldest.since < before && missed(oldest); oldest = queue.oldest) {
       queue.takeOldest();
-      this.refuseOne(oldest.refuse);
+      this.refuseOne(oldest);
     }
   }
 
-  private refuseOne(refuse: WaitingRequest["refuse"]): void {
+  private refuseOne(request: WaitingRequest): void {
     this.refusedCount++;
     this.refusedAt = this.clock.now();
-    refuse(randomRetryAfter());
+    request.refuse(randomRetryAfter());
   }
 
   private enterOverload(now: number): void {

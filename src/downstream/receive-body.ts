@@ -6,8 +6,9 @@ import type { MaybePromise } from "../core/plugin.ts";
 import type { Generation } from "../generation.ts";
 import { formValueFinder } from "../objects/body-reference-finder.ts";
 import type { ObjectReference } from "../objects/reference-finder.ts";
+import type { HeaderList } from "../wire/headers.ts";
 import type { FieldReader } from "../wire/multipart.ts";
-import { type BodyLimits, type OpenBufferAccount, readBody } from "./body.ts";
+import { type BodyLimits, type BodyReaderOptions, type OpenBufferAccount, readBody } from "./body.ts";
 import { readForm } from "./form.ts";
 import type { Reply } from "./reply.ts";
 
@@ -49,15 +50,44 @@ export function createReceiveBody(
   parts: Pick<Generation, "limits" | "objects" | "bodies" | "spools">,
   hasModel: boolean,
 ): ReceiveBody {
-  const { limits, objects } = parts;
-  const { request } = reply;
-  return () => {
-    if (exchange.operation.body === "none") return Body.empty;
-    const openAccount: OpenBufferAccount = (...options) => openBodyAccount(exchange, parts, ...options);
-    const beforeRead = () => reply.sendContinue();
-    const onAbort = (listener: () => void) => exchange.onAbort(listener);
-    if (exchange.operation.body === "json")
-      return readBody(request, limits, { headers: exchange.headers, openAccount, beforeRead, onAbort });
+  const source = new BodySource(exchange, reply, parts, hasModel);
+  return () => source.receive();
+}
+
+/** What an exchange's body is read with. A class, as each request has one: functions of its own would take more memory. */
+class BodySource implements BodyReaderOptions {
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly reply: Pick<Reply, "request" | "sendContinue">,
+    private readonly parts: Pick<Generation, "limits" | "objects" | "bodies" | "spools">,
+    private readonly hasModel: boolean,
+  ) {}
+
+  get headers(): HeaderList {
+    return this.exchange.headers;
+  }
+
+  openAccount(largest: number, onPreempted: PreemptListener): BufferAccount {
+    return openBodyAccount(this.exchange, this.parts, largest, onPreempted);
+  }
+
+  beforeRead(): void {
+    this.reply.sendContinue();
+  }
+
+  onAbort(listener: () => void): () => void {
+    return this.exchange.onAbort(listener);
+  }
+
+  receive(): MaybePromise<Body> {
+    const { body } = this.exchange.operation;
+    if (body === "none") return Body.empty;
+    return body === "json" ? readBody(this.reply.request, this.parts.limits, this) : this.receiveForm();
+  }
+
+  private receiveForm(): Promise<Body> {
+    const { exchange, reply, parts } = this;
+    const { limits, objects } = parts;
     // A form's length is not limited: its files stream through.
     reply.sendContinue();
     const { output, images, objects: objectMembers } = exchange.protocol;
@@ -74,19 +104,19 @@ export function createReceiveBody(
       return parts.spools.account(caller?.id ?? network, roomFor(largest, limits.spool, limits), onPreempted);
     };
     const options = {
-      openAccount,
+      openAccount: this.openAccount.bind(this),
       openSpoolAccount,
       otherFields,
       isForbidden,
       checkerOf,
-      addsModel: hasModel,
-      onAbort,
+      addsModel: this.hasModel,
+      onAbort: this.onAbort.bind(this),
     };
-    return readForm(request, limits, options).then(({ body, form }) => {
+    return readForm(reply.request, limits, options).then(({ body, form }) => {
       exchange.form = form;
       return body;
     });
-  };
+  }
 }
 
 /** @throws GatewayError `invalid_field` for JSON in a form's field that names an object: some vendors read it there */

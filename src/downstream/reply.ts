@@ -6,6 +6,7 @@ import { newId } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
 import { Marketplace } from "../core/marketplace.ts";
 import { keepTexts } from "../core/notices.ts";
+import type { MaybePromise } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { shorten } from "../core/shorten.ts";
 import type { Stage } from "../core/stage.ts";
@@ -20,6 +21,10 @@ export class Reply {
   private readonly writer: ResponseWriter;
   private readonly log: Log;
   private running: ResponseStream | undefined;
+  /** How the response has ended, and what waits for that. */
+  private hasEnded = false;
+  private failure: { readonly error: unknown } | undefined;
+  private waiting: PromiseWithResolvers<void> | undefined;
 
   constructor(
     private readonly exchange: Exchange,
@@ -47,10 +52,11 @@ export class Reply {
   }
 
   /**
-   * Sends the head, then frames through the stages; resolves when the response has ended.
+   * Sends the head, then frames through the stages. Returns when the response has ended, as a short one has at once; else a promise
+   * that settles then.
    * @throws GatewayError `client_gone` if the exchange has been broken off since the answer came: nothing is sent of it
    */
-  stream(upstream: UpstreamAnswer, stages: readonly Stage[]): Promise<void> {
+  stream(upstream: UpstreamAnswer, stages: readonly Stage[]): MaybePromise<void> {
     const { head } = upstream;
     const { exchange } = this;
     if (exchange.isBrokenOff) throw new GatewayError("client_gone");
@@ -61,15 +67,27 @@ export class Reply {
     if (isCacheable(this.request) && !head.headers.has("cache-control")) lines.push(...UNCACHED);
     if (head.framing) lines.push("x-accel-buffering", "no");
     this.writer.head(head.status, lines, head.framing !== undefined, head.lengthIsOpen);
-    return new Promise((done, fail) => {
-      const ended = (): void => {
-        if (exchange.error) exchange.outcome = outcomeOf(exchange.error, exchange);
-        else if (head.status >= 400 && !exchange.answerer) exchange.outcome = "upstream_error";
-        done();
-      };
-      this.running = new ResponseStream(exchange, upstream, stages, this.writer, { done: ended, fail });
-      upstream.read(this.running);
-    });
+    this.running = new ResponseStream(exchange, upstream, stages, this.writer, this);
+    upstream.read(this.running);
+    if (this.failure) throw this.failure.error;
+    if (this.hasEnded) return;
+    this.waiting = Promise.withResolvers<void>();
+    return this.waiting.promise;
+  }
+
+  /** Called when the response has ended regularly. */
+  done(): void {
+    const { exchange } = this;
+    if (exchange.error) exchange.outcome = outcomeOf(exchange.error, exchange);
+    else if (exchange.status >= 400 && !exchange.answerer) exchange.outcome = "upstream_error";
+    this.hasEnded = true;
+    this.waiting?.resolve();
+  }
+
+  /** Called when it has not. */
+  fail(error: unknown): void {
+    this.failure = { error };
+    this.waiting?.reject(error);
   }
 
   /** Runs `run` when all bytes of the response have been sent, or its connection is closed. */

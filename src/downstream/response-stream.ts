@@ -177,6 +177,7 @@ export class ResponseStream implements BodyReceiver, ActiveResponse, AbortListen
 
   /** @param last the frames before the end. If the end fails they are still written: translated, they complete what was sent */
   private passEnd(last: readonly Buffer[]): readonly Buffer[] {
+    if (this.stages.length === 0) return [];
     try {
       return this.passFrames([END_FRAME]);
     } catch (thrown) {

@@ -39,27 +39,26 @@ export class RunningExchanges {
    * @param client closed if the exchange fails unexpectedly, which must not end the process
    */
   add(running: RunningExchange, client: { destroy(): unknown }, life: Promise<void>): void {
-    const { exchange, generation } = running;
     const entry = this.running.add(running);
-    generation.hold();
-    const fail = (thrown: unknown): void => {
-      const fields = { id: exchange.id, cause: thrownStack(thrown) };
-      generation.log.error(fields, "a request failed, and its connection is closed");
-      client.destroy();
-    };
-    const end = (): void => {
-      this.running.remove(entry);
-      generation.release();
-      try {
-        this.onEnded(exchange);
-      } catch (thrown) {
-        fail(thrown);
-      }
-    };
-    life.then(end, (thrown: unknown) => {
-      fail(thrown);
-      end();
-    });
+    running.generation.hold();
+    life.then(
+      () => this.end(entry, client),
+      (thrown: unknown) => {
+        reportFailure(running, client, thrown);
+        this.end(entry, client);
+      },
+    );
+  }
+
+  private end(entry: ReturnType<UnorderedList<RunningExchange>["add"]>, client: { destroy(): unknown }): void {
+    const running = entry.item;
+    this.running.remove(entry);
+    running.generation.release();
+    try {
+      this.onEnded(running.exchange);
+    } catch (thrown) {
+      reportFailure(running, client, thrown);
+    }
   }
 
   /**
@@ -100,4 +99,14 @@ export class RunningExchanges {
         if (exchange.interruption && reply && !reply.response.headersSent) reply.refuse(exchange.interruption);
     });
   }
+}
+
+function reportFailure(
+  { exchange, generation }: RunningExchange,
+  client: { destroy(): unknown },
+  thrown: unknown,
+): void {
+  const fields = { id: exchange.id, cause: thrownStack(thrown) };
+  generation.log.error(fields, "a request failed, and its connection is closed");
+  client.destroy();
 }

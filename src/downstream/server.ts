@@ -5,11 +5,13 @@ import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Networks } from "../core/networks.ts";
 import { createServer, type ServerResponse } from "../core/node-http.ts";
+import type { Protocol } from "../core/protocol.ts";
 import { takeRefusalLine } from "../core/refusal-lines.ts";
 import type { Generation } from "../generation.ts";
 import { runPassthrough } from "../pass.ts";
 import { runExchange } from "../pipeline.ts";
 import { runWebSocket } from "../websocket.ts";
+import type { Query } from "../wire/query.ts";
 import { type ClientConnection, type ConnectionLimits, Connections } from "./connections.ts";
 import { type EarlyRequest, earlyFields, refuseEarly } from "./early-refusal.ts";
 import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
@@ -18,7 +20,7 @@ import { HandshakeResponse, handshakeKey, takeSubprotocols } from "./handshake.t
 import { discardRest, halfCloseEarly } from "./linger.ts";
 import { Listener, type SocketAddress } from "./listener.ts";
 import { type ArrivalFacts, createExchange, parseQuery, refuseRepeated } from "./new-exchange.ts";
-import { Overload, type OverloadLimits, WaitingRequest } from "./overload.ts";
+import { Overload, type OverloadLimits, type WaitHandler, WaitingRequest } from "./overload.ts";
 import { onParserError } from "./parser-errors.ts";
 import { presentedKey, takeKeys } from "./presented-keys.ts";
 import { repeatsCheckedMember } from "./query-names.ts";
@@ -72,6 +74,12 @@ export class Downstream {
   private heads: HeadLimits;
   private readonly connections: Connections;
   private readonly overload: Overload;
+  private readonly waitHandler: WaitHandler<QueuedRequest> = {
+    callerOf: ({ arrival, known: { rawQuery, address } }) =>
+      presentedKey(arrival.request.headerList) ?? (rawQuery.includes("key=") ? rawQuery : address),
+    serve: (queued) => this.serveQueued(queued),
+    refuse: (queued, retryAfter) => this.refuseOverloaded(queued, retryAfter),
+  };
 
   /** @param current returns the generation for new requests */
   constructor(
@@ -224,36 +232,43 @@ export class Downstream {
     const generation = this.current();
     const headers = request.headerList;
     const known = this.arrivalFacts(request, arrival.connection);
-    const { id, arrivedAt, address, rawPath, rawQuery } = known;
+    const { arrivedAt } = known;
     if (this.stop.hasBegun) this.stop.onRequest(response, arrivedAt);
     // Node's parser loses bytes that follow an upgrade in the same packet: no further request may be read from the connection.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
-    const refuse = (thrown: unknown) => {
-      const error = GatewayError.from(thrown);
-      refuseEarly(request, response, generation, error, known);
-      this.onRefused(error.code);
-    };
+    const queued = { arrival, known, generation };
     try {
       if (this.respondDirectly(arrival, generation, known)) return;
     } catch (thrown) {
-      refuse(thrown);
+      this.refuse(queued, thrown);
       return;
     }
     request.hold();
-    const serve = () => {
-      try {
-        this.beginExchange(arrival, this.current(), known);
-      } catch (thrown) {
-        refuse(thrown);
-      }
-    };
-    const refuseOverloaded = (retryAfter: number) => {
-      sendOverloaded(request, response, generation.paths.dialect(rawPath, headers), id, retryAfter);
-      this.onRefused("overloaded");
-    };
     const since = arrival.fresh ? this.overload.waitingSince(arrivedAt) : arrivedAt;
-    const caller = () => presentedKey(headers) ?? (rawQuery.includes("key=") ? rawQuery : address);
-    this.overload.add(new WaitingRequest(since, caller, serve, refuseOverloaded));
+    this.overload.add(new WaitingRequest(since, queued, this.waitHandler));
+  }
+
+  private serveQueued(queued: QueuedRequest): void {
+    try {
+      this.beginExchange(queued.arrival, this.current(), queued.known);
+    } catch (thrown) {
+      this.refuse(queued, thrown);
+    }
+  }
+
+  private refuse({ arrival: { request, response }, known, generation }: QueuedRequest, thrown: unknown): void {
+    const error = GatewayError.from(thrown);
+    refuseEarly(request, response, generation, error, known);
+    this.onRefused(error.code);
+  }
+
+  private refuseOverloaded(
+    { arrival: { request, response }, known, generation }: QueuedRequest,
+    retryAfter: number,
+  ): void {
+    const dialect = generation.paths.dialect(known.rawPath, request.headerList);
+    sendOverloaded(request, response, dialect, known.id, retryAfter);
+    this.onRefused("overloaded");
   }
 
   /**
@@ -306,8 +321,7 @@ export class Downstream {
     refuseRepeated(query, passes ? ["key"] : undefined);
     const uploader = passes?.path.takeTicket(passes.below, query, known.time);
     const keys = takeKeys(headers, query);
-    const judged = (name: string) => repeatsCheckedMember(name, destination.protocol);
-    const dropped = passes ? [] : query.removeWhere(judged);
+    const dropped = passes || query.isEmpty ? NOTHING : dropRepeatedMembers(query, destination.protocol);
     const origin = passes && this.connections.origin(this.connections.get(request.socket), headers);
     const exchange = createExchange(request, query, destination, passes ? { ...known, origin, uploader } : known, keys);
     for (const name of dropped) exchange.dropped.push(`?${name}`);
@@ -359,9 +373,12 @@ export class Downstream {
       this.onRefused(error.code);
       response.send(socket);
     };
-    const caller = () => presentedKey(headers) ?? known.address;
-    const turnAway = (retryAfter: number) => refuse(new GatewayError("overloaded", { retryAfter }));
-    this.overload.add(new WaitingRequest(known.arrivedAt, caller, serve, turnAway));
+    const handler: WaitHandler<undefined> = {
+      callerOf: () => presentedKey(headers) ?? known.address,
+      serve,
+      refuse: (_, retryAfter) => refuse(new GatewayError("overloaded", { retryAfter })),
+    };
+    this.overload.add(new WaitingRequest(known.arrivedAt, undefined, handler));
   }
 
   /**
@@ -421,6 +438,20 @@ interface RequestArrival {
 interface RequestFacts extends ArrivalFacts {
   rawPath: string;
   rawQuery: string;
+}
+
+const NOTHING: readonly string[] = [];
+
+/** Removes query parameters that repeat members of the body by which a request is checked, and returns their names. */
+const dropRepeatedMembers = (query: Query, protocol: Protocol): string[] =>
+  query.removeWhere((name) => repeatsCheckedMember(name, protocol));
+
+/** A request that waits for its turn. */
+interface QueuedRequest {
+  readonly arrival: RequestArrival;
+  readonly known: RequestFacts;
+  /** That of its arrival, in which it is refused. */
+  readonly generation: Generation;
 }
 
 /** Reports whether the process accepts requests, and nothing else, as it needs no authentication. */

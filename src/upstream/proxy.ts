@@ -49,11 +49,11 @@ export class UpstreamProxy {
    * client_gone, draining, or internal for a request that cannot be written.
    */
   send(outgoing: OutgoingRequest, client: ClientSide): Promise<UpstreamResponse> {
-    return new Promise((resolve, reject) => {
-      const attempt = new UpstreamRequest(outgoing, this.pools, resolve, reject);
-      const options: ExchangeOptions = { target: outgoing.origin, attempt, client };
-      this.server.web(client.request, client.response, options);
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<UpstreamResponse>();
+    const attempt = new UpstreamRequest(outgoing, this.pools, resolve, reject);
+    const options: ExchangeOptions = { target: outgoing.origin, attempt, client };
+    this.server.web(client.request, client.response, options);
+    return promise;
   }
 
   /**

@@ -92,7 +92,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest, AbortList
   private receiver: BodyReceiver | undefined;
   /** The receiver is applying backpressure. */
   private blocked = false;
-  private readonly buffered: Buffer[] = [];
+  private buffered: Buffer[] | undefined;
   private bufferedBytes = 0;
   /** The function that inspects the buffered bytes. */
   private inspector: BodyInspector | undefined;
@@ -133,7 +133,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest, AbortList
   }
 
   get whole(): readonly Buffer[] | undefined {
-    return this.isComplete && !this.receiver ? this.buffered : undefined;
+    return this.isComplete && !this.receiver ? (this.buffered ?? []) : undefined;
   }
 
   onAbort(): void {
@@ -141,7 +141,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest, AbortList
   }
 
   peek(inspect: BodyInspector): void {
-    if (!inspect(this.buffered, this.ended, this.isComplete)) this.inspector = inspect;
+    if (!inspect(this.buffered ?? [], this.ended, this.isComplete)) this.inspector = inspect;
   }
 
   read(receiver: BodyReceiver): void {
@@ -158,7 +158,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest, AbortList
 
   destroy(): void {
     this.receiver = undefined;
-    this.buffered.length = 0;
+    this.buffered = undefined;
     if (!this.ended) this.finish(new GatewayError("client_gone"));
   }
 
@@ -205,7 +205,9 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest, AbortList
     if (this.ended) return;
     this.restartTimeout();
     if (this.scanner) this.scan(bytes, this.scanner);
-    this.buffered.push(bytes);
+    // Mostly one, for which `push` would take the room of 17.
+    if (this.buffered) this.buffered.push(bytes);
+    else this.buffered = [bytes];
     this.bufferedBytes += bytes.length;
     if (this.receiver && !this.blocked && this.bufferedBytes >= LARGE_DELIVERY) this.flush();
     if (this.blocked || this.bufferedBytes > BUFFER_LIMIT) this.controller?.pause();
@@ -268,13 +270,13 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest, AbortList
   }
 
   private inspect(): void {
-    if (this.inspector?.(this.buffered, this.ended, this.isComplete)) this.inspector = undefined;
+    if (this.inspector?.(this.buffered ?? [], this.ended, this.isComplete)) this.inspector = undefined;
   }
 
   /** Delivers the buffered bytes, then the end; resumes the connection once the buffer is empty. */
   private flush(): void {
     while (this.receiver && !this.blocked) {
-      const bytes = this.buffered.length === 1 ? this.buffered.pop() : this.buffered.shift();
+      const bytes = this.buffered?.length === 1 ? this.buffered.pop() : this.buffered?.shift();
       if (!bytes) break;
       this.bufferedBytes -= bytes.length;
       this.blocked = !this.receiver.chunk(bytes);
@@ -312,7 +314,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest, AbortList
     }
     if (error.code !== "upstream_truncated") {
       this.blocked = false;
-      this.buffered.length = 0;
+      this.buffered = undefined;
     }
     this.flush();
   }

@@ -29,7 +29,7 @@ export interface UpstreamResponse {
    */
   read(receiver: BodyReceiver): void;
   resume(): void;
-  /** The whole body, if all of it has arrived, was not truncated, and has not been read. */
+  /** Before `read`: the whole body, if all of it has arrived and was not truncated. */
   readonly whole?: readonly Buffer[] | undefined;
   /** Calls `inspect` now and whenever more has arrived, until it returns true or `read` is called. */
   peek(inspect: BodyInspector): void;

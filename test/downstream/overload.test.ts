@@ -25,11 +25,11 @@ function made(t: Test, limits: Partial<OverloadLimits> = {}) {
         clock.work(work);
         told.served.push(caller);
       };
-      const refuse = (retryAfter: number) => {
+      const refuse = (_: undefined, retryAfter: number) => {
         told.refused.push(retryAfter >= 1 && retryAfter <= 3 ? caller : `${caller} with ${retryAfter}`);
         told.waits.push(clock.now() - since);
       };
-      overload.add(new WaitingRequest(since, () => caller, serve, refuse));
+      overload.add(new WaitingRequest(since, undefined, { callerOf: () => caller, serve, refuse }));
     }
   };
   const answered = async (): Promise<void> => {
