@@ -22,10 +22,10 @@ import { journalFile, partFile, processName, removeFiles, syncPath } from "./fil
 
 /** Bytes written to a file after which the next one is begun. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
-/** Maximum bytes buffered in memory while the journal cannot be written. */
-const MAX_BUFFER_BYTES = 64 * 1024 * 1024;
-/** Bytes written at once, about: an attempt to write all that is buffered would block for a tenth of a second, each time it fails. */
-const MAX_WRITE_BYTES = 1024 * 1024;
+/** Maximum characters buffered in memory while the journal cannot be written; nearly all take one byte. */
+const MAX_BUFFERED = 64 * 1024 * 1024;
+/** Characters written at once, about: an attempt to write all that is buffered would block for a tenth of a second, each time it fails. */
+const MAX_WRITTEN = 1024 * 1024;
 /** Milliseconds between retries of a failed write. */
 const RETRY_INTERVAL = 250;
 /** The prefix of lines of exchanges that have begun. */
@@ -44,6 +44,12 @@ export type JournalLine = RowLine | ["made", CreatedObject];
 export type RowLine = [kind: "begun" | "ended", row: JournalRow, once?: string, counted?: JournalRow];
 type JournalRow = [kind: UsageRow["kind"], values: UsageRow["values"], attribution?: UsageRow["attribution"]];
 
+/** Lines that are written at once: joined as they come, as V8 then copies them once, when they are written. */
+interface LineBatch {
+  text: string;
+  count: number;
+}
+
 /**
  * The files to which a process writes ledger rows before responses are completed. What was written survives the death of the
  * process; another process then puts it into the ledger.
@@ -58,8 +64,9 @@ export class Journal {
   private carried = 0;
   private fd: number | undefined;
   private checkedAt = 0;
-  private pending: string[] = [];
-  private pendingBytes = 0;
+  /** Lines to be written, the oldest first, and their characters. */
+  private pending: LineBatch[] = [];
+  private pendingLength = 0;
   /** First lines of open exchanges, by id: each new file begins with them. */
   private readonly open = new IdMap<string>();
   /** Number of failed writes. */
@@ -70,13 +77,13 @@ export class Journal {
   /**
    * @param folder of the files, created with the first of them
    * @param warn called when the journal cannot be written, for each lost line with its content, and on recovery
-   * @param limits bytes of a file, and bytes buffered in memory
+   * @param limits bytes of a file, and characters buffered in memory
    * @param durable whether what was written survives a power cut too: each write then waits for the disk
    */
   constructor(
     readonly folder: string,
     private readonly warn: LedgerWarn,
-    private readonly limits: { full: number; memory: number } = { full: MAX_FILE_BYTES, memory: MAX_BUFFER_BYTES },
+    private readonly limits: { full: number; memory: number } = { full: MAX_FILE_BYTES, memory: MAX_BUFFERED },
     private readonly durable = false,
   ) {}
 
@@ -91,7 +98,7 @@ export class Journal {
   /** Lines that could not be written: they are in memory, and lost if this process is killed. */
   get unwritten(): UnwrittenLines | undefined {
     if (!this.failed || this.pending.length === 0) return undefined;
-    return { lines: this.pending.length, where: `${this.folder} cannot be written (${this.failed.reason})` };
+    return { lines: this.pendingCount, where: `${this.folder} cannot be written (${this.failed.reason})` };
   }
 
   /** Seconds since writes began to fail; 0 if they do not. */
@@ -101,7 +108,8 @@ export class Journal {
 
   /** The position at which the lines so far end, written or not. */
   get endPosition(): number {
-    return journalPosition(Math.max(1, this.number), this.size + this.pendingBytes);
+    const pending = this.pending.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
+    return journalPosition(Math.max(1, this.number), this.size + pending);
   }
 
   /** Whether a file exists. */
@@ -139,15 +147,19 @@ export class Journal {
 
   /** Whether lines are buffered. */
   get hasPending(): boolean {
-    return this.pendingBytes > 0;
+    return this.pending.length > 0;
+  }
+
+  private get pendingCount(): number {
+    return this.pending.reduce((sum, { count }) => sum + count, 0);
   }
 
   /** Writes the buffered lines, usually in one write. Never throws: on failure they stay buffered, or are lost with a warning. */
   write(): void {
-    if (this.pendingBytes === 0 || (this.failed && performance.now() - this.failed.triedAt < RETRY_INTERVAL)) return;
+    if (this.pending.length === 0 || (this.failed && performance.now() - this.failed.triedAt < RETRY_INTERVAL)) return;
     try {
       this.checkFile(CHECK_INTERVAL);
-      while (this.pending.length > 0) this.writeSome();
+      while (this.pending.length > 0) this.writeOldest();
     } catch (thrown) {
       this.fail(thrown as Error);
       return;
@@ -157,10 +169,11 @@ export class Journal {
   }
 
   /** Writes the oldest buffered lines. @throws the system's error; they are still buffered then */
-  private writeSome(): void {
-    const count = Math.ceil((this.pending.length * MAX_WRITE_BYTES) / this.pendingBytes);
-    this.pendingBytes -= this.append(this.pending.slice(0, count).join(""));
-    this.pending = this.pending.slice(count);
+  private writeOldest(): void {
+    const { text } = this.pending[0] as LineBatch;
+    this.append(text);
+    this.pending.shift();
+    this.pendingLength -= text.length;
   }
 
   /** Writes the buffered lines and closes the file. @returns the lines that are lost, as they could not be written */
@@ -173,13 +186,13 @@ export class Journal {
     } catch (thrown) {
       this.warn(`The ledger's journal in ${this.folder} cannot be written: ${thrownMessage(thrown)}.`);
     }
-    const lost = this.pending;
+    const lost = this.pending.flatMap(linesOf);
     if (lost.length > 0)
       this.warn(
         `Lines of the ledger's journal that are lost, as ${this.folder} cannot be written: ${lost.length}. What they held follows.`,
       );
     this.pending = [];
-    this.pendingBytes = 0;
+    this.pendingLength = 0;
     if (this.fd !== undefined) closeSync(this.fd);
     this.fd = undefined;
     return this.withoutEnded(lost);
@@ -192,16 +205,20 @@ export class Journal {
   }
 
   private add(line: string): void {
-    this.pending.push(line);
-    this.pendingBytes += Buffer.byteLength(line);
-    if (this.pendingBytes <= this.limits.memory) return;
-    // So many bytes in one turn of the event loop are written before its end.
+    const last = this.pending.at(-1);
+    if (last && last.text.length < MAX_WRITTEN) {
+      last.text += line;
+      last.count++;
+    } else this.pending.push({ text: line, count: 1 });
+    this.pendingLength += line.length;
+    if (this.pendingLength <= this.limits.memory) return;
+    // So much in one turn of the event loop is written before its end.
     this.write();
-    if (this.pendingBytes > this.limits.memory) this.dropOldest();
+    if (this.pendingLength > this.limits.memory) this.dropOldest();
   }
 
-  /** @returns the number of its bytes @throws the system's error; the file is then unchanged. */
-  private append(text: string): number {
+  /** @throws the system's error; the file is then unchanged. */
+  private append(text: string): void {
     const fd = this.fd ?? this.switchFile(this.number + 1, Buffer.alloc(0));
     const bytes = Buffer.byteLength(text);
     try {
@@ -213,7 +230,6 @@ export class Journal {
       throw thrown;
     }
     this.size += bytes;
-    return bytes;
   }
 
   /**
@@ -300,14 +316,24 @@ export class Journal {
   }
 
   private dropOldest(): void {
-    const dropped = this.pending.splice(0, Math.ceil(this.pending.length / 100));
-    for (const line of dropped) this.pendingBytes -= Buffer.byteLength(line);
+    const oldest = this.pending[0] as LineBatch;
+    const lines = linesOf(oldest);
+    const dropped = lines.splice(0, Math.ceil(lines.length / 100));
+    this.pendingLength -= oldest.text.length;
+    if (lines.length === 0) this.pending.shift();
+    else {
+      Object.assign(oldest, { text: lines.join(""), count: lines.length } satisfies LineBatch);
+      this.pendingLength += oldest.text.length;
+    }
     if (!this.failed) return;
     if (this.failed.lost === 0) this.warn("Memory for the ledger's journal is full: its oldest lines are being lost.");
     this.failed.lost += dropped.length;
     for (const line of this.withoutEnded(dropped)) this.warn(LOST_LINE, lostFields(line));
   }
 }
+
+/** Returns lines one by one, each with its end: JSON has none in it. */
+const linesOf = ({ text }: LineBatch): string[] => text.match(/[^\n]*\n/g) ?? [];
 
 /** @throws the system's error; some of the bytes may then have been written */
 function writeAll(fd: number, bytes: Buffer): void {

@@ -323,6 +323,25 @@ t.test("where memory for unwritten lines is full, all that fits into it is kept"
   t.end();
 });
 
+t.test("lines that are more than one write wait in their order, and are written in it", (t) => {
+  const { journal, lines } = open(t, { full: 100_000_000, memory: 3_500_000 });
+  writeFileSync(journal.folder, "in the way");
+  const ids = Array.from({ length: 400 }, (_, i) => `${i} ${"ä\u2028".repeat(5000)}`);
+  for (const id of ids) journal.end(id, row(id));
+  journal.write();
+  const { lines: waiting = 0 } = journal.unwritten ?? {};
+  t.ok(waiting > 300 && waiting < 400, `${waiting} lines`);
+  rmSync(journal.folder);
+  const end = journal.endPosition;
+  journal.close();
+  t.same(
+    lines().map((line) => lineToRow(line).values[0]),
+    ids.slice(-waiting),
+  );
+  t.equal(statSync(journalFile(journal.folder, journal.owner, 1)).size, end % 2 ** 33);
+  t.end();
+});
+
 t.test("the unwritten entries of a closed journal are returned, each exchange in its last state", (t) => {
   const { journal, warnings } = open(t);
   writeFileSync(journal.folder, "in the way");
