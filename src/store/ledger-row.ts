@@ -248,12 +248,9 @@ function detailJson({ usage, bytes, address, error, dropped, notices, once }: Le
     return some ? JSON.stringify({ bytes, address, error, dropped, notices, known: false }) : null;
   }
   const { in: input, out: output, serverTools, tier, images, drawn, model, besides, providerCost } = usage;
-  const restIn = omitMembers(input, "total", "cached");
-  const restOut = omitMembers(output, "total", "reasoning");
-  const rare =
-    bytes ?? error ?? dropped ?? notices ?? once ?? serverTools ?? tier ?? images ?? drawn ?? model ?? besides;
+  const rare = bytes ?? error ?? dropped ?? notices ?? once ?? serverTools ?? images ?? drawn ?? model ?? besides;
   // Most exchanges, which need no JSON then.
-  if ((rare ?? restIn ?? restOut ?? providerCost) === undefined) return addressJson(address);
+  if ((rare ?? providerCost) === undefined) return usualDetailJson(address, usage);
   return JSON.stringify({
     bytes,
     address,
@@ -261,8 +258,8 @@ function detailJson({ usage, bytes, address, error, dropped, notices, once }: Le
     dropped,
     notices,
     once,
-    in: restIn,
-    out: restOut,
+    in: omitMembers(input, ...IN_COLUMNS),
+    out: omitMembers(output, ...OUT_COLUMNS),
     serverTools,
     tier,
     images,
@@ -273,18 +270,55 @@ function detailJson({ usage, bytes, address, error, dropped, notices, once }: Le
   });
 }
 
-/** The JSON of recent addresses. */
-const addressTexts = new Map<string, string>();
-const MAX_ADDRESSES = 1000;
+/** Counts with columns of their own. */
+const IN_COLUMNS = ["total", "cached"] as const;
+const OUT_COLUMNS = ["total", "reasoning"] as const;
 
-/** Serializes an address, if there is one, as all that `detail` has. */
-function addressJson(address = ""): string {
-  const known = addressTexts.get(address);
-  if (known !== undefined) return known;
-  if (addressTexts.size >= MAX_ADDRESSES) addressTexts.clear();
-  const json = address === "" ? "{}" : JSON.stringify({ address });
-  addressTexts.set(address, json);
+/** The JSON of an address, a service tier and counts without columns of their own, some of which vendors report as 0 each time. */
+interface UsualDetail {
+  readonly address: string | undefined;
+  readonly tier: string | undefined;
+  readonly in: Counts;
+  readonly out: Counts;
+  readonly json: string;
+}
+
+type Counts = Readonly<Record<string, unknown>>;
+
+/** A hash table of recent ones. */
+const RECENT_DETAILS = 256;
+const recentDetails: UsualDetail[] = [];
+
+/** Serializes what `detail` has of most entries, as far as there is any. */
+function usualDetailJson(address: string | undefined, { in: input, out: output, tier }: Usage): string {
+  const at =
+    address === undefined ? 0 : address.charCodeAt(address.length - 1) + 10 * address.charCodeAt(address.length - 2);
+  const slot = at & (RECENT_DETAILS - 1);
+  const known = recentDetails[slot];
+  if (
+    known &&
+    known.address === address &&
+    known.tier === tier &&
+    isRest(known.in, input, ...IN_COLUMNS) &&
+    isRest(known.out, output, ...OUT_COLUMNS)
+  )
+    return known.json;
+  const rest = { in: omitMembers(input, ...IN_COLUMNS), out: omitMembers(output, ...OUT_COLUMNS) };
+  const json = JSON.stringify({ address: address === "" ? undefined : address, ...rest, tier });
+  recentDetails[slot] = { address, tier, in: rest.in ?? {}, out: rest.out ?? {}, json };
   return json;
+}
+
+/** Reports whether counts are all that there are besides these two. */
+function isRest(rest: Counts, members: Counts, one: string, two: string): boolean {
+  let found = 0;
+  for (const name in members) {
+    if (name === one || name === two) continue;
+    if (typeof members[name] !== "number" || members[name] !== rest[name]) return false;
+    found++;
+  }
+  for (const _ in rest) found--;
+  return found === 0;
 }
 
 /** Returns the members except these two; undefined if there are no others. */

@@ -1,4 +1,5 @@
 import t from "tap";
+import type { Usage } from "../../src/core/usage.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import {
   entryToRow,
@@ -181,6 +182,33 @@ t.test("the client's address is restored, with usage and without", async (t) => 
       "absent usage is undefined, and not an empty object",
     );
   }
+});
+
+t.test("what most details have is restored, whichever of it changes from one entry to the next", async (t) => {
+  const usual = { in: { total: 3, audio: 0 }, out: { total: 4, audio: 0, acceptedPrediction: 0 }, tier: "default" };
+  const usages: Omit<Usage, "raw">[] = [
+    usual,
+    { ...usual, in: { total: 9, cached: 5, audio: 0 }, out: { ...usual.out, reasoning: 2 } },
+    { ...usual, in: { total: 3, audio: 1 } },
+    { ...usual, in: { total: 3 } },
+    { ...usual, in: { total: 3, image: 0 } },
+    { ...usual, in: { total: 3, audio: 0, image: 0 } },
+    { ...usual, out: { total: 4, audio: 0 } },
+    { ...usual, out: { total: 4, audio: 0, acceptedPrediction: Number.NaN } },
+    { ...usual, in: { total: 3, write: { "5m": 1 } } },
+    { ...usual, in: { total: 3, write: { "5m": 2 } } },
+    { ...usual, tier: "flex" },
+    { in: usual.in, out: usual.out },
+    { in: {}, out: {} },
+  ];
+  const asJson = (value: unknown) => JSON.parse(JSON.stringify(value)) as unknown;
+  for (const before of usages)
+    for (const usage of usages)
+      for (const address of ["10.0.0.7", "10.0.1.7"]) {
+        entryToRow({ ...entry, address: "10.0.0.7", usage: { ...before, raw: undefined } });
+        const found = back(entryToRow({ ...entry, address, usage: { ...usage, raw: undefined } }));
+        t.same(asJson([found.address, found.usage]), asJson([address, usage]));
+      }
 });
 
 t.test("a provider's cost, images and drawing tokens are restored", async (t) => {
