@@ -26,18 +26,18 @@ export class IdMap<Value> {
   }
 
   set(id: string, value: Value): void {
-    const known = this.find(id);
+    const list = listOf(id);
+    const known = this.find(id, list);
     if (known) {
       known.value = value;
       return;
     }
-    const list = listOf(id);
     this.lists[list] = { id, value, next: this.lists[list] };
     this.count++;
   }
 
-  /** Removes an id; does nothing for an unknown one. */
-  delete(id: string): void {
+  /** Removes an id. Returns its value; undefined for an unknown one. */
+  delete(id: string): Value | undefined {
     const list = listOf(id);
     let previous: IdEntry<Value> | undefined;
     for (let entry = this.lists[list]; entry; previous = entry, entry = entry.next) {
@@ -45,8 +45,9 @@ export class IdMap<Value> {
       if (previous) previous.next = entry.next;
       else this.lists[list] = entry.next;
       this.count--;
-      return;
+      return entry.value;
     }
+    return undefined;
   }
 
   /** Returns what is in it now, in no order. */
@@ -57,8 +58,8 @@ export class IdMap<Value> {
     return entries;
   }
 
-  private find(id: string): IdEntry<Value> | undefined {
-    let entry = this.lists[listOf(id)];
+  private find(id: string, list = listOf(id)): IdEntry<Value> | undefined {
+    let entry = this.lists[list];
     while (entry && entry.id !== id) entry = entry.next;
     return entry;
   }

@@ -77,6 +77,12 @@ export function entryToRow(entry: LedgerEntry): UsageRow {
   return row;
 }
 
+/** Hashes a text by its length and last characters, in which ids and addresses differ. */
+function hashEnd(text: string): number {
+  const { length } = text;
+  return length < 2 ? length : length + 5 * text.charCodeAt(length - 1) + 67 * text.charCodeAt(length - 2);
+}
+
 /** A hash table of recent kinds, with as many places as a busy gateway has kinds; entries of one kind share its array. */
 const RECENT_KINDS = 256;
 const recentKinds: UsageRow["kind"][] = [];
@@ -86,7 +92,7 @@ function internKind(entry: LedgerEntry): UsageRow["kind"] {
   const status = toInteger(entry.status);
   const streaming = entry.streaming ? 1 : 0;
   const at =
-    (key.length + 3 * model.length + 7 * target.length + 31 * outcome.length + (status ?? 0)) & (RECENT_KINDS - 1);
+    (hashEnd(key) + 3 * model.length + 7 * target.length + 31 * outcome.length + (status ?? 0)) & (RECENT_KINDS - 1);
   const known = recentKinds[at];
   if (
     known &&
@@ -107,12 +113,17 @@ function internKind(entry: LedgerEntry): UsageRow["kind"] {
   return made;
 }
 
-/** The last holder: consecutive entries often share it. */
-let lastAttribution: NonNullable<UsageRow["attribution"]> = ["", ""];
+/** A hash table of recent holders; entries of one holder share its array. */
+const RECENT_HOLDERS = 256;
+const recentHolders: NonNullable<UsageRow["attribution"]>[] = [];
 
 function internAttribution(group: string, tags: string): NonNullable<UsageRow["attribution"]> {
-  if (group !== lastAttribution[0] || tags !== lastAttribution[1]) lastAttribution = [group, tags];
-  return lastAttribution;
+  const at = (hashEnd(group) + 7 * tags.length) & (RECENT_HOLDERS - 1);
+  const known = recentHolders[at];
+  if (known && known[0] === group && known[1] === tags) return known;
+  const made = [group, tags] as const;
+  recentHolders[at] = made;
+  return made;
 }
 
 const tagTexts = new WeakMap<object, string>();
@@ -258,8 +269,8 @@ function detailJson({ usage, bytes, address, error, dropped, notices, once }: Le
     dropped,
     notices,
     once,
-    in: omitMembers(input, ...IN_COLUMNS),
-    out: omitMembers(output, ...OUT_COLUMNS),
+    in: omitMembers(input, "total", "cached"),
+    out: omitMembers(output, "total", "reasoning"),
     serverTools,
     tier,
     images,
@@ -269,10 +280,6 @@ function detailJson({ usage, bytes, address, error, dropped, notices, once }: Le
     providerCost,
   });
 }
-
-/** Counts with columns of their own. */
-const IN_COLUMNS = ["total", "cached"] as const;
-const OUT_COLUMNS = ["total", "reasoning"] as const;
 
 /** The JSON of an address, a service tier and counts without columns of their own, some of which vendors report as 0 each time. */
 interface UsualDetail {
@@ -291,21 +298,22 @@ const recentDetails: UsualDetail[] = [];
 
 /** Serializes what `detail` has of most entries, as far as there is any. */
 function usualDetailJson(address: string | undefined, { in: input, out: output, tier }: Usage): string {
+  // The first entry of an exchange has no output, and never the detail of the last one.
   const at =
-    address === undefined ? 0 : address.charCodeAt(address.length - 1) + 10 * address.charCodeAt(address.length - 2);
-  const slot = at & (RECENT_DETAILS - 1);
-  const known = recentDetails[slot];
+    (hashEnd(address ?? "") + 7 * (tier?.length ?? 0) + (output.total === undefined ? RECENT_DETAILS / 2 : 0)) &
+    (RECENT_DETAILS - 1);
+  const known = recentDetails[at];
   if (
     known &&
     known.address === address &&
     known.tier === tier &&
-    isRest(known.in, input, ...IN_COLUMNS) &&
-    isRest(known.out, output, ...OUT_COLUMNS)
+    isRest(known.in, input, "total", "cached") &&
+    isRest(known.out, output, "total", "reasoning")
   )
     return known.json;
-  const rest = { in: omitMembers(input, ...IN_COLUMNS), out: omitMembers(output, ...OUT_COLUMNS) };
+  const rest = { in: omitMembers(input, "total", "cached"), out: omitMembers(output, "total", "reasoning") };
   const json = JSON.stringify({ address: address === "" ? undefined : address, ...rest, tier });
-  recentDetails[slot] = { address, tier, in: rest.in ?? {}, out: rest.out ?? {}, json };
+  recentDetails[at] = { address, tier, in: rest.in ?? {}, out: rest.out ?? {}, json };
   return json;
 }
 

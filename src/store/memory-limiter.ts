@@ -264,9 +264,8 @@ export class MemoryLimiter extends Limiter {
       void this.namesLoading.then(() => this.settle(id, charge, unused, unreserved));
       return;
     }
-    const made = this.reservations.get(id);
+    const made = this.reservations.delete(id);
     if (!made && !unreserved) return;
-    this.reservations.delete(id);
     const now = this.clock();
     const used = this.countedNames.countOnce(namedCharge(id, charge));
     this.settled++;

@@ -13,6 +13,7 @@ import {
   writeSync,
 } from "node:fs";
 import { thrownMessage } from "../../core/errors.ts";
+import { internalize } from "../../wire/internalize.ts";
 import { IdMap } from "../id-map.ts";
 import { journalPosition } from "../journal-place.ts";
 import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
@@ -348,23 +349,41 @@ export const unwrittenText = ({ lines, where }: UnwrittenLines): string =>
 export const LOST_LINE = "a line of the ledger's journal is lost";
 export const lostFields = (line: string): object => ({ journal: JSON.parse(line) });
 
-/** Serializes a `RowLine`; parts that many rows share are serialized once. */
-function rowLine(kind: RowLine[0], { kind: common, values, attribution, once }: UsageRow): string {
-  const row = rowText(common, values, attribution);
-  if (!once) return `["${kind}",${row}]\n`;
-  return `["${kind}",${row},${JSON.stringify(once.name)},${rowText(once.duplicate.kind, once.duplicate.values, attribution)}]\n`;
+/** Serializes a `RowLine`; parts that many rows share are serialized once, and joined with what is around them. */
+function rowLine(kind: RowLine[0], row: UsageRow): string {
+  const { kind: common, values, attribution, once } = row;
+  const start = (kind === "begun" ? BEGUN_STARTS : ENDED_STARTS).of(common);
+  const cells = JSON.stringify(values);
+  const end = attribution ? HOLDER_ENDS.of(attribution) : ROW_END;
+  if (!once) return start + cells + end;
+  const { duplicate } = once;
+  const counted = `[${KINDS.of(duplicate.kind)},${JSON.stringify(duplicate.values)}${end}`;
+  return `${start}${cells}${end.slice(0, -LINE_END.length)},${JSON.stringify(once.name)},${counted}`;
 }
 
-function rowText(kind: UsageRow["kind"], values: UsageRow["values"], attribution: UsageRow["attribution"]): string {
-  const row = `${sharedText(kind)},${JSON.stringify(values)}`;
-  return attribution ? `[${row},${sharedText(attribution)}]` : `[${row}]`;
+/** What follows the cells of a row in its line, and the end of each line. */
+const ROW_END = "]]\n";
+const LINE_END = "]\n";
+
+/** Texts made of cells that many rows share, each made once. */
+class SharedTexts {
+  private readonly known = new WeakMap<readonly Cell[], string>();
+  private readonly make: (cells: readonly Cell[]) => string;
+
+  constructor(toText: (json: string) => string) {
+    // V8 copies the parts of a joined text at each use; it keeps an internalized one as a whole.
+    this.make = (cells) => internalize(toText(JSON.stringify(cells)));
+  }
+
+  of(cells: readonly Cell[]): string {
+    return this.known.getOrInsertComputed(cells, this.make);
+  }
 }
 
-/** JSON of kinds and holders, which many rows share. */
-const sharedTexts = new WeakMap<readonly Cell[], string>();
-
-const sharedText = (shared: readonly Cell[]): string =>
-  sharedTexts.getOrInsertComputed(shared, (cells) => JSON.stringify(cells));
+const KINDS = new SharedTexts((json) => json);
+const BEGUN_STARTS = new SharedTexts((json) => `["begun",[${json},`);
+const ENDED_STARTS = new SharedTexts((json) => `["ended",[${json},`);
+const HOLDER_ENDS = new SharedTexts((json) => `,${json}${ROW_END}`);
 
 /** Converts a journal's line to a row. */
 export function lineToRow([, [kind, values, attribution], name, counted]: RowLine): UsageRow {
