@@ -156,10 +156,9 @@ export default class LimitsPlugin implements Plugin {
       if (main !== undefined) this.limiter.settle(main.id, charge, unused?.scope);
       return;
     }
-    const reserved = [...(main?.levels ?? NO_LEVELS), ...(attempt?.levels ?? NO_LEVELS)];
     const scopes = this.levels
       .scopes(caller, serves ?? model?.id ?? "", last?.target.provider.name ?? "")
-      .filter((name) => !reserved.some(({ scope }) => scope === name));
+      .filter((scope) => !hasScope(main, scope) && !hasScope(attempt, scope));
     this.limiter.settle(main?.id ?? "", charge, unused?.scope, { scopes, time });
   }
 
@@ -277,9 +276,17 @@ function showHeaders(
   const { shownHeaders } = reserving;
   if (headers === shownHeaders) return;
   reserving.shownHeaders = headers;
-  const at = replyHeaders.findIndex((_, i) => shownHeaders.every((text, j) => replyHeaders[i + j] === text));
-  if (at !== -1) replyHeaders.splice(at, shownHeaders.length);
-  replyHeaders.push(...headers);
+  if (shownHeaders.length > 0) {
+    const at = replyHeaders.findIndex((_, i) => shownHeaders.every((text, j) => replyHeaders[i + j] === text));
+    if (at !== -1) replyHeaders.splice(at, shownHeaders.length);
+  }
+  for (const text of headers) replyHeaders.push(text);
+}
+
+/** Reports whether a reservation counts there. */
+function hasScope(reservation: MadeReservation | undefined, scope: string): boolean {
+  if (reservation) for (const level of reservation.levels) if (level.scope === scope) return true;
+  return false;
 }
 
 /** Limits a request's output tokens to what the model provides. @throws GatewayError invalid_field in strict mode */

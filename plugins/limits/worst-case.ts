@@ -179,7 +179,8 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
     const imagesUsd = protocol.output
       ? times * Math.max(highestPrice(assumedPrice.image), highestPrice(assumedPrice.image_edit))
       : 0;
-    const usage = { ...dearestUsage(inputTokens, output, assumedPrice, tier), serverTools: { web_search } };
+    const usage = dearestUsage(inputTokens, output, assumedPrice, tier);
+    if (web_search > 0) usage.serverTools = { web_search };
     maxCost += cost(usage, assumedPrice);
     maxCost += Math.ceil(imagesUsd * NANO_PER_USD);
   }
@@ -281,12 +282,8 @@ const imageToolRate = ({ image_generation: models = {} }: Parameters<typeof cost
 const highestPrice = (each: number | Readonly<Record<string, number>> = 0): number =>
   typeof each === "number" ? each : Math.max(0, ...Object.values(each));
 
-/** Kinds of media that may have a rate of their own. */
-const MEDIA_RATES = [
-  ["audio", "input_audio"],
-  ["image", "input_image"],
-  ["video", "input_video"],
-] as const;
+/** The rates of media that may have one of their own. */
+const MEDIA_RATES = { audio: "input_audio", image: "input_image", video: "input_video" } as const;
 
 /**
  * Returns usage with the most expensive kinds of tokens: input may be written to a long-lived cache, output may be an image,
@@ -301,8 +298,9 @@ function dearestUsage(
   const { input: plain = 0, cache_write: short = plain, cache_write_1h: long = short, output: text = 0 } = price;
   const usage: Usage = { in: { total: input }, out: { total: output }, raw: undefined };
   let left = input;
-  for (const [kind, rate] of MEDIA_RATES) {
-    if ((price[rate] ?? 0) <= Math.max(plain, short, long)) continue;
+  for (const name in media) {
+    const kind = name as keyof typeof media;
+    if (kind === "file" || (price[MEDIA_RATES[kind]] ?? 0) <= Math.max(plain, short, long)) continue;
     usage.in[kind] = Math.min(media[kind] ?? 0, left);
     left -= usage.in[kind];
   }

@@ -20,19 +20,20 @@ export function initialEntry(
     ? { in: { total: tokensOfBytes(body.length) }, out: {}, raw: undefined, ...(tier && { tier }) }
     : ZERO_USAGE;
   const { generates } = exchange.operation;
+  const name = Marketplace.nameOf(target);
   const known = generates && body.length > 0 && !exchange.wantsBackground;
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,
     key: exchange.caller?.id ?? "",
     model: target.modelId ?? exchange.model?.id ?? "",
-    target: Marketplace.nameOf(attempt.target),
+    target: name,
     protocol: exchange.protocol.name,
     operation: exchange.operation.name,
     status: 0,
     outcome: "interrupted",
     streaming: false,
-    attempts: [{ target: Marketplace.nameOf(attempt.target), startedAt: Math.round(attempt.startedAt) }],
+    attempts: [{ target: name, startedAt: Math.round(attempt.startedAt) }],
     duration: 0,
     source: generates ? "none" : "free",
   };

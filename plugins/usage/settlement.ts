@@ -147,28 +147,30 @@ const MAX_CREDIBLE_NAME = 256;
 /** Names of token counts in vendors' usage. */
 const TOKEN_COUNT = /(?:_tokens|TokenCount)$/;
 
-function isCredible({
-  in: input,
-  out,
-  drawn,
-  besides = [],
-  serverTools = {},
-  images,
-  providerCost = 0,
-  tier,
-  model,
-  raw,
-}: Usage): boolean {
-  const tools = Object.keys(serverTools);
-  if (tools.length > MAX_CREDIBLE_PARTS || besides.length > MAX_CREDIBLE_REQUESTS) return false;
-  const names = [...tools, tier, model, drawn?.model, ...besides.map((each) => each.model)];
-  if (names.some((name = "") => name.length > MAX_CREDIBLE_NAME)) return false;
-  if ((input.total === undefined || out.total === undefined) && hasInvalidCount(raw)) return false;
-  const parts = [{ in: input, out }, ...(drawn ? [drawn] : []), ...besides];
-  const tokens = parts.reduce((sum, each) => sum + (each.in.total ?? 0) + (each.out.total ?? 0), 0);
-  const calls = Object.values(serverTools).reduce((sum, count) => sum + count, images?.count ?? 0);
-  return tokens <= MAX_CREDIBLE_TOKENS && calls <= MAX_CREDIBLE_CALLS && Math.abs(providerCost) <= MAX_CREDIBLE_COST;
+function isCredible(usage: Usage): boolean {
+  const { drawn, besides, serverTools, images, providerCost = 0, tier } = usage;
+  if (!isCredibleName(tier) || !(Math.abs(providerCost) <= MAX_CREDIBLE_COST)) return false;
+  if ((usage.in.total === undefined || usage.out.total === undefined) && hasInvalidCount(usage.raw)) return false;
+  let tokens = credibleTokens(usage);
+  if (drawn) tokens += credibleTokens(drawn);
+  if (besides) {
+    if (besides.length > MAX_CREDIBLE_REQUESTS) return false;
+    for (const each of besides) tokens += credibleTokens(each);
+  }
+  let calls = images?.count ?? 0;
+  if (serverTools) {
+    const tools = Object.entries(serverTools);
+    if (tools.length > MAX_CREDIBLE_PARTS || !tools.every(([name]) => isCredibleName(name))) return false;
+    for (const [, count] of tools) calls += count;
+  }
+  return tokens <= MAX_CREDIBLE_TOKENS && calls <= MAX_CREDIBLE_CALLS;
 }
+
+const isCredibleName = (name = ""): boolean => name.length <= MAX_CREDIBLE_NAME;
+
+/** Returns the tokens of a model; more than is credible where its name is too long. */
+const credibleTokens = ({ in: input, out, model }: Pick<Usage, "in" | "out" | "model">): number =>
+  isCredibleName(model) ? (input.total ?? 0) + (out.total ?? 0) : Number.POSITIVE_INFINITY;
 
 /** Reports whether a count is a number that no count can be: it looks like one that was not reported. */
 function hasInvalidCount(raw: unknown): boolean {

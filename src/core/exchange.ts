@@ -93,10 +93,12 @@ interface ExchangeCharge {
   readonly estimated?: boolean;
 }
 
-function checkCharge({ tokens, cost, priced, once, usage }: ExchangeCharge): void {
-  if (![tokens, cost, priced ?? 0].every(Number.isFinite)) throw new TypeError("The amounts of a charge are numbers.");
+/** @param known usage that has been checked */
+function checkCharge({ tokens, cost, priced = 0, once, usage }: ExchangeCharge, known: Usage | undefined): void {
+  if (!(Number.isFinite(tokens) && Number.isFinite(cost) && Number.isFinite(priced)))
+    throw new TypeError("The amounts of a charge are numbers.");
   if (once !== undefined && typeof once !== "string") throw new TypeError("The id of a charge is a text.");
-  if (usage !== undefined) checkUsage(usage);
+  if (usage !== undefined && usage !== known) checkUsage(usage);
 }
 
 /** @throws GatewayError for a WebSocket: its texts come after the handshake, and would be sent as they are */
@@ -363,7 +365,7 @@ export class Exchange {
   }
 
   set charge(charge: ExchangeCharge | undefined) {
-    if (charge !== undefined) checkCharge(charge);
+    if (charge !== undefined) checkCharge(charge, this.knownUsage);
     this.recordedCharge = charge;
   }
 
