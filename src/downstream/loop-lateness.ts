@@ -22,6 +22,8 @@ const IDLE_AFTER = 1000;
 export class LoopLateness {
   /** At the last evaluation: the milliseconds that a request waited for the event loop in the mean. */
   delay = 0;
+  /** At the last evaluation: the utilization of the event loop. */
+  utilization = 1;
   /** At the last evaluation: the milliseconds that a new connection waited to be accepted. */
   backlog = 0;
   /** Since the last evaluation: the sum of the times between samples, in milliseconds, and of their squares. */
@@ -41,10 +43,14 @@ export class LoopLateness {
   private lateEvaluations = 0;
   private lateSince = 0;
 
-  /** @param onInterval called when it is time to evaluate the samples */
+  /**
+   * @param onInterval called when it is time to evaluate the samples
+   * @param onSample called after each sample
+   */
   constructor(
     private readonly clock: LoopClock,
     private readonly onInterval: (now: number) => void,
+    private readonly onSample: (utilization: number) => void = () => {},
   ) {}
 
   /** Sets the address on which connections are accepted. */
@@ -116,6 +122,7 @@ export class LoopLateness {
     this.sum += passed;
     this.squares += passed * passed;
     if (now - this.evaluatedAt >= EVALUATION_INTERVAL) this.onInterval(now);
+    this.onSample(this.utilization);
   }
 
   /**
@@ -124,6 +131,7 @@ export class LoopLateness {
    */
   evaluate(now: number, limit: number): void {
     const utilization = this.clock.utilization();
+    this.utilization = utilization;
     // A backlog of connections without requests does not shrink by refusing requests.
     this.backlog = this.requestsReceived * 2 >= this.connectionsAccepted ? (this.probe?.waitTime ?? 0) : 0;
     if (this.requestsReceived > 0) this.lastRequestAt = now;

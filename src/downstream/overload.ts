@@ -109,6 +109,8 @@ export class Overload {
   private readonly connections = new NewConnections((socket) => this.onConnection(socket));
   /** Receives new connections, paused as they were added. */
   onConnection: (socket: Socket) => void = () => {};
+  /** Receives the utilization of the event loop, every few milliseconds while there are requests. */
+  onSample: (utilization: number) => void = () => {};
   private heapFull = false;
   private overloaded = false;
   private turnScheduled = false;
@@ -141,7 +143,8 @@ export class Overload {
     private readonly log: () => Log,
     private readonly clock: LoopClock = loopClock(),
   ) {
-    this.lateness = new LoopLateness(clock, (now) => this.evaluate(now));
+    const onSample = (utilization: number) => this.onSample(utilization);
+    this.lateness = new LoopLateness(clock, (now) => this.evaluate(now), onSample);
   }
 
   /** Whether nothing is being refused. */

@@ -19,6 +19,8 @@ export interface RunningExchange {
 export class RunningExchanges {
   /** Called for each exchange that has ended and is recorded. */
   onEnded: (exchange: Exchange) => void = () => {};
+  /** Called when the last one has ended. */
+  onIdle: () => void = () => {};
   private readonly running = new UnorderedList<RunningExchange>();
 
   get size(): number {
@@ -59,6 +61,7 @@ export class RunningExchanges {
     } catch (thrown) {
       reportFailure(running, client, thrown);
     }
+    if (this.running.size === 0) this.onIdle();
   }
 
   /**

@@ -17,6 +17,7 @@ import { type EarlyRequest, earlyFields, refuseEarly } from "./early-refusal.ts"
 import { refuseExplanation, sendExplanation, wantsExplanation } from "./explanation.ts";
 import { guard, type HeadLimits } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, takeSubprotocols } from "./handshake.ts";
+import { IdleCollector } from "./idle-collector.ts";
 import { discardRest, halfCloseEarly } from "./linger.ts";
 import { Listener, type SocketAddress } from "./listener.ts";
 import { type ArrivalFacts, createExchange, parseQuery, refuseRepeated } from "./new-exchange.ts";
@@ -95,6 +96,9 @@ export class Downstream {
       socket.resume();
     };
     this.overload.onConnection = acceptPaused;
+    const collector = new IdleCollector(() => this.exchanges.size);
+    this.overload.onSample = collector.check;
+    this.exchanges.onIdle = collector.onIdle;
     this.stop = new ServerStop(this.connections, this.exchanges, this.overload, () => this.drain());
     this.server = createServer(
       {

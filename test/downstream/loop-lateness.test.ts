@@ -73,3 +73,21 @@ t.test("samples are taken between start and stop", async (t) => {
   lateness.stop();
   t.equal(clock.timers, 0);
 });
+
+t.test("each sample reports the utilization of the loop at the last evaluation", async (t) => {
+  const clock = new TestClock();
+  const utilizations: number[] = [];
+  const lateness: LoopLateness = new LoopLateness(
+    clock,
+    (now) => lateness.evaluate(now, 50),
+    (utilization) => utilizations.push(utilization),
+  );
+  t.teardown(() => lateness.close());
+  lateness.start();
+  await clock.rest(40);
+  t.same(utilizations, [1, 1, 1, 1], "unknown at first");
+  await clock.rest(10);
+  clock.work(50);
+  await clock.turn();
+  t.same(utilizations.slice(4), [0, 1]);
+});

@@ -46,3 +46,16 @@ t.test("an exchange that fails unexpectedly closes only its own connection, and 
     "200 OK",
   );
 });
+
+t.test("the end of the last running exchange is reported, after it is recorded", async (t) => {
+  const { gateway } = await startGateway(t, MODELS);
+  const downstream = new Downstream(() => gateway.generation);
+  t.teardown(() => downstream.close({ drain: 0 }));
+  const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
+  const events: string[] = [];
+  downstream.exchanges.onEnded = () => events.push("ended");
+  downstream.exchanges.onIdle = () => events.push(`idle with ${downstream.exchanges.size}`);
+  await talkToEnd(t, port, requestText("POST /v1/chat/completions", [...JSON_BODY, "connection: close"], BODY));
+  await until(() => events.length === 2, "both events");
+  t.same(events, ["ended", "idle with 0"]);
+});

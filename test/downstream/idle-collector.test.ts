@@ -1,0 +1,78 @@
+import { setImmediate as turn } from "node:timers/promises";
+import t from "tap";
+import { IdleCollector, type YoungGeneration, youngGeneration } from "../../src/downstream/idle-collector.ts";
+
+/** A collector with a young generation of which 0.9 are in use, and one exchange that has ended. */
+function made() {
+  const state = { running: 0, usage: 0.9, collected: 0 };
+  const collect = () => {
+    state.collected++;
+    state.usage = 0;
+  };
+  const collector = new IdleCollector(() => state.running, { usage: () => state.usage, collect });
+  return { state, collector };
+}
+
+t.test("a young generation that is nearly full is collected once, after the last exchange has ended", async (t) => {
+  const { state, collector } = made();
+  state.running = 1;
+  collector.check(0.1);
+  t.equal(state.collected, 0);
+  state.running = 0;
+  collector.onIdle();
+  t.equal(state.collected, 0, "not before other events of this turn");
+  await turn();
+  collector.onIdle();
+  await turn();
+  t.equal(state.collected, 1);
+});
+
+t.test("it is not collected while the next exchange runs", async (t) => {
+  const { state, collector } = made();
+  state.running = 1;
+  collector.check(0.1);
+  collector.onIdle();
+  await turn();
+  collector.check(0.1);
+  t.equal(state.collected, 0);
+});
+
+t.test("without an exchange that ends, the next check collects it", (t) => {
+  const { state, collector } = made();
+  collector.check(0.1);
+  collector.check(0.1);
+  t.equal(state.collected, 1);
+  t.end();
+});
+
+t.test("it is not collected while much of it is free, because V8 has collected it, or under load", async (t) => {
+  for (const [usage, utilization] of [
+    [0.6, 0.1],
+    [0.9, 0.6],
+  ] as const) {
+    const { state, collector } = made();
+    collector.check(0.1);
+    state.usage = usage;
+    collector.check(utilization);
+    collector.onIdle();
+    await turn();
+    t.equal(state.collected, 0, `${usage} in use, utilization ${utilization}`);
+  }
+});
+
+t.test("the young generation of V8 is collected at once", (t) => {
+  const young = youngGeneration();
+  young.collect();
+  const { before, length } = fillTo(young.usage() + 0.3, young);
+  young.collect();
+  const after = young.usage();
+  t.ok(after < before, `${before} of it in use before, ${after} after; ${length} arrays`);
+  t.end();
+});
+
+/** Allocates arrays that nothing refers to afterwards, until so much of the young generation is in use. */
+function fillTo(usage: number, young: YoungGeneration): { before: number; length: number } {
+  const arrays: unknown[] = [];
+  while (arrays.length < 100_000 && young.usage() < usage) arrays.push(new Array(100));
+  return { before: young.usage(), length: arrays.length };
+}
