@@ -14,10 +14,10 @@ const OPEN_TIMEOUT = 5_000;
 /** Milliseconds that one write may block the event loop while another process writes. */
 const MAX_BLOCKING = 20;
 /**
- * Pages of the WAL after which a commit checkpoints them into the file. Few, as a checkpoint blocks: 4 ms, where 4,000 pages at
- * once take over 30 ms and, in total, no less work.
+ * Pages of the WAL after which a commit checkpoints them into the file. With 200, each page took twice as long, and others, who
+ * can read and write meanwhile, waited no shorter. So many at once take some 20 ms.
  */
-const CHECKPOINT = 200;
+const CHECKPOINT = 1000;
 /**
  * The same for a connection that serves requests, beside which a thread writes to the file and nearly always checkpoints first.
  */
