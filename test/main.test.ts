@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
+import { runHere } from "./support/command-line.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "gateway-main-"));
@@ -25,30 +26,37 @@ writeFileSync(join(folder, "wrong.yaml"), YAML.replace("providers", "provders"))
 
 const LOADED = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`];
 
-function run(args: string[], command = process.execPath, cwd = folder) {
+/** Runs a command line in a process of its own. */
+function spawned(args: string[], command = process.execPath) {
   const before = command === process.execPath ? LOADED : [];
   const { stdout, stderr, status } = spawnSync(command, [...before, ...args], {
-    cwd,
+    cwd: folder,
     encoding: "utf8",
     env: { PATH: process.env["PATH"] },
   });
   return { out: stdout, err: stderr, status };
 }
 
+/** Runs one in this process, where the test is about words and exit codes. */
+const run = (args: string[], cwd = folder) => runHere(args, cwd);
+// Paths in messages are relative to it.
+process.chdir(folder);
+t.teardown(() => process.chdir(ROOT));
+
 t.test("every verb works, and help lists them all", async (t) => {
-  const help = run(["help"]);
+  const help = spawned(["help"]);
   t.equal(help.status, 0);
   for (const verb of ["run", "check", "schema", "keys create", "groups", "usage", "store backup"])
     t.match(help.out, verb);
-  t.match(run(["check"]), { status: 0, out: /ok, 1 provider/ });
-  t.match(run(["check", "wrong.yaml"]), { status: 1 });
-  t.equal((JSON.parse(run(["schema"]).out) as { type: string }).type, "object");
-  const created = run(["keys", "create", "ci"]);
+  t.match(spawned(["check"]), { status: 0, out: /ok, 1 provider/ });
+  t.match(spawned(["check", "wrong.yaml"]), { status: 1 });
+  t.equal((JSON.parse((await run(["schema"])).out) as { type: string }).type, "object");
+  const created = spawned(["keys", "create", "ci"]);
   t.match(created, { status: 0, out: /^gw_\S+\n/ });
-  t.match(run(["keys", "list"]), { status: 0, out: /ci/ });
-  t.match(run(["usage"]), { status: 0, out: /No requests/ });
-  t.match(run(["groups"]), { status: 0, out: /No groups/ });
-  t.match(run(["store", "verify"]), { status: 0, out: /no errors/ });
+  t.match(await run(["keys", "list"]), { status: 0, out: /ci/ });
+  t.match(await run(["usage"]), { status: 0, out: /No requests/ });
+  t.match(await run(["groups"]), { status: 0, out: /No groups/ });
+  t.match(await run(["store", "verify"]), { status: 0, out: /no errors/ });
 });
 
 t.test("output for a full disk is an error of one sentence, and a key for it is revoked", async (t) => {
@@ -65,7 +73,7 @@ t.test("output for a full disk is an error of one sentence, and a key for it is 
     { status, stderr },
     { status: 1, stderr: /^The new key cannot be printed, so it was revoked at once: ENOSPC[^\n]*\n$/ },
   );
-  t.match(run(["keys", "list"]).out, /unread .* revoked /);
+  t.match((await run(["keys", "list"])).out, /unread .* revoked /);
 });
 
 t.test("a key for an output that nobody can read, closed or the null device, is revoked", async (t) => {
@@ -82,14 +90,14 @@ t.test("a key for an output that nobody can read, closed or the null device, is 
     );
     const told = "The new key cannot be printed, so it was revoked at once: standard output is closed, or /dev/null.\n";
     t.same({ status, stderr }, { status: 1, stderr: told }, output);
-    t.match(run(["keys", "list"]).out, new RegExp(`${name} .* revoked `));
+    t.match((await run(["keys", "list"])).out, new RegExp(`${name} .* revoked `));
   }
 });
 
 t.test("without a gateway.yaml of its own a folder uses the bundled one, and keeps its own data", async (t) => {
   const empty = join(folder, "empty");
   mkdirSync(empty);
-  t.match(run(["keys", "create", "here"], undefined, empty), { status: 0, out: /^gw_/ });
+  t.match(await run(["keys", "create", "here"], empty), { status: 0, out: /^gw_/ });
   t.ok(existsSync(join(empty, "data/gateway.db")));
 });
 
@@ -99,7 +107,7 @@ t.test("control characters in another program's file do not reach the terminal, 
   const rules = { fallbacks: [{ [name]: ["no\rsuch"] }], [`odd\u001b]0;title\u0007`]: 1 };
   writeFileSync(join(folder, "litellm.json"), JSON.stringify({ model_list: [model], router_settings: rules }));
   for (const more of [[], ["--json"]]) {
-    const { out, err, status } = run(["init", "--from", "litellm", "litellm.json", "--out", "-", ...more]);
+    const { out, err, status } = spawned(["init", "--from", "litellm", "litellm.json", "--out", "-", ...more]);
     t.equal(status, 0, err);
     t.match(out + err, "odd\\u001b]0;title\\u0007");
     t.notMatch(out + err, /[^\n\P{Cc}]/u);
@@ -108,29 +116,32 @@ t.test("control characters in another program's file do not reach the terminal, 
 
 t.test("the help of every verb ends with its exit codes, and every verb prints the version", async (t) => {
   for (const verb of ["routes", "models", "keys", "usage", "tail", "schema", "plugin", "store", "groups", "reload"])
-    t.match(run([verb, "--help"]), { status: 0, out: /^usage: [\s\S]*Exit codes: 0 / }, verb);
+    t.match(await run([verb, "--help"]), { status: 0, out: /^usage: [\s\S]*Exit codes: 0 / }, verb);
   for (const args of [["--version"], ["check", "--version"]])
-    t.match(run(args), { status: 0, out: /^\d+\.\d+\.\d+\n$/ }, args.join(" "));
+    t.match(await run(args), { status: 0, out: /^\d+\.\d+\.\d+\n$/ }, args.join(" "));
 });
 
 t.test("an unknown verb is a usage error that lists the verbs", async (t) => {
-  t.match(run(["serve"]), { status: 2, err: /unknown verb "serve"\nverbs: run .*check/ });
-  t.match(run(["chekc"]), { status: 2, out: "", err: /unknown verb "chekc", did you mean "check"\?/ });
-  t.match(run(["version"]), { status: 2, err: /did you mean "--version"\?/ });
-  t.match(run(["check", ""]), { status: 2, err: /^FILE is empty; / });
+  t.match(spawned(["serve"]), { status: 2, err: /unknown verb "serve"\nverbs: run .*check/ });
+  t.match(await run(["chekc"]), { status: 2, out: "", err: /unknown verb "chekc", did you mean "check"\?/ });
+  t.match(await run(["version"]), { status: 2, err: /did you mean "--version"\?/ });
+  t.match(spawned(["check", ""]), { status: 2, err: /^FILE is empty; / });
 });
 
 t.test("--config takes another file for every verb", async (t) => {
-  t.match(run(["routes", "--config", "wrong.yaml"]), { status: 1, err: /provders.*did you mean "providers"/s });
-  t.match(run(["keys", "list", "--config", "wrong.yaml"]), { status: 0, err: /wrong\.yaml has .*mistakes?, see:/ });
-  t.match(run(["keys", "list", "--config=gateway.yaml"]), { status: 0 });
+  t.match(await run(["routes", "--config", "wrong.yaml"]), { status: 1, err: /provders.*did you mean "providers"/s });
+  t.match(await run(["keys", "list", "--config", "wrong.yaml"]), {
+    status: 0,
+    err: /wrong\.yaml has .*mistakes?, see:/,
+  });
+  t.match(await run(["keys", "list", "--config=gateway.yaml"]), { status: 0 });
 });
 
 t.test("with --json a wrong gateway.yaml is reported as check reports it, by every verb that reads it", async (t) => {
-  const checked = run(["check", "wrong.yaml", "--json"]);
+  const checked = await run(["check", "wrong.yaml", "--json"]);
   t.match(JSON.parse(checked.out), { ok: false, problems: [{ line: 1, column: 1, severity: "error" }] });
   for (const verb of ["routes", "explain", "run"]) {
-    const { out, err, status } = run([
+    const { out, err, status } = await run([
       verb,
       "--json",
       "--config",
@@ -139,19 +150,27 @@ t.test("with --json a wrong gateway.yaml is reported as check reports it, by eve
     ]);
     t.same({ out, err, status }, { ...checked, err: "" }, verb);
   }
-  t.match(run(["routes", "--config", "wrong.yaml"]), { status: 1, out: "", err: /^wrong.yaml:1:1 error: / });
+  t.match(await run(["routes", "--config", "wrong.yaml"]), { status: 1, out: "", err: /^wrong.yaml:1:1 error: / });
 });
 
 t.test("check and run take their file as an argument or by --config, but not both", async (t) => {
   for (const verb of ["check", "run"])
     for (const args of [["wrong.yaml"], ["--config", "wrong.yaml"]])
-      t.match(run([verb, ...args]), { status: 1, err: /^wrong.yaml:1:1 error: .*did you mean "providers"/ }, verb);
+      t.match(
+        await run([verb, ...args]),
+        { status: 1, err: /^wrong.yaml:1:1 error: .*did you mean "providers"/ },
+        verb,
+      );
   for (const args of [
     ["check", "gateway.yaml", "--config", "wrong.yaml"],
     ["check", "--config=wrong.yaml", "--json", "gateway.yaml"],
     ["run", "gateway.yaml", "--config", "wrong.yaml"],
   ])
-    t.match(run(args), { status: 2, out: "", err: /^gateway.yaml and --config name one file each; leave one out\./ });
+    t.match(await run(args), {
+      status: 2,
+      out: "",
+      err: /^gateway.yaml and --config name one file each; leave one out\./,
+    });
 });
 
 t.test("--config with a missing file is a usage error, for the default would be another file", async (t) => {
@@ -161,25 +180,33 @@ t.test("--config with a missing file is a usage error, for the default would be 
     ["check", "--config"],
     ["--config", "--json"],
   ])
-    t.match(run(args), { status: 2, out: "", err: /^--config needs a file/ }, args.join(" "));
+    t.match(await run(args), { status: 2, out: "", err: /^--config needs a file/ }, args.join(" "));
 });
 
 t.test("a verb's --help does nothing else, and an unknown argument is exit code 2 with that help", async (t) => {
   // What each verb says of itself is tried in cli/verbs.test.ts; these tell of a mistake in each of the ways that there are.
   for (const verb of ["run", "check", "routes", "store"]) {
-    t.match(run([verb, "--help"]), { status: 0, err: "", out: new RegExp(`^usage: npm start -- ${verb}\\b`) }, verb);
-    t.match(run([verb, "--no-such-option"]), { status: 2, out: "", err: new RegExp(`usage: .*${verb}`, "s") }, verb);
+    t.match(
+      await run([verb, "--help"]),
+      { status: 0, err: "", out: new RegExp(`^usage: npm start -- ${verb}\\b`) },
+      verb,
+    );
+    t.match(
+      await run([verb, "--no-such-option"]),
+      { status: 2, out: "", err: new RegExp(`usage: .*${verb}`, "s") },
+      verb,
+    );
   }
 });
 
 t.test("--help after a verb prints that verb's help, and --version the version", async (t) => {
-  t.match(run(["keys", "create", "--help"]), {
+  t.match(await run(["keys", "create", "--help"]), {
     status: 0,
     out: /^usage: npm start -- keys create NAME .*--expires WHEN/s,
   });
-  t.match(run(["check", "-h"]), { status: 0, out: /^usage: npm start -- check \[FILE\]/ });
-  t.match(run(["--help"]), { status: 0, out: /VERB …/ });
-  t.match(run(["--version"]), { status: 0, out: /^\d+\.\d+\.\d+\n$/ });
+  t.match(await run(["check", "-h"]), { status: 0, out: /^usage: npm start -- check \[FILE\]/ });
+  t.match(await run(["--help"]), { status: 0, out: /VERB …/ });
+  t.match(spawned(["--version"]), { status: 0, out: /^\d+\.\d+\.\d+\n$/ });
 });
 
 t.test("an unusable store is reported in one sentence, by every verb", async (t) => {
@@ -189,7 +216,7 @@ t.test("an unusable store is reported in one sentence, by every verb", async (t)
   for (const args of [["run"], ["keys", "list"], ["usage"]])
     for (const file of ["text.yaml", "below.yaml"])
       t.match(
-        run([...args, "--config", file]),
+        await (args[0] === "run" ? spawned : run)([...args, "--config", file]),
         { status: 1, out: "", err: /^The store \S+ cannot be used: [^\n]+\n$/ },
         `${args.join(" ")} ${file}`,
       );
@@ -203,18 +230,21 @@ t.test("check suggests the plugins beside the file, whatever the working directo
   writeFileSync(join(folder, "plugins/own.ts"), "export default class Own {}\n");
   const chained = (name: string) => `${YAML}chains: { llm: [sse, auth, ${name}, models, rewrite] }\n`;
   writeFileSync(join(other, "gateway.yaml"), chained("thiers"));
-  t.match(run(["check", "other/gateway.yaml"]), { status: 1, err: /unknown plugin "thiers", did you mean "theirs"/ });
+  t.match(await run(["check", "other/gateway.yaml"]), {
+    status: 1,
+    err: /unknown plugin "thiers", did you mean "theirs"/,
+  });
   writeFileSync(join(other, "gateway.yaml"), chained("own"));
-  t.match(run(["check", "other/gateway.yaml"]), { status: 1, err: /unknown plugin "own"; known: theirs, / });
+  t.match(await run(["check", "other/gateway.yaml"]), { status: 1, err: /unknown plugin "own"; known: theirs, / });
   writeFileSync(join(other, "gateway.yaml"), `${chained("np")}plugins: { np: { from: npm-plug } }\n`);
   const err = `there is no package npm-plug in node_modules of ${other} or of a folder above it`;
-  t.match(run(["check", "other/gateway.yaml"]), { status: 1, err });
+  t.match(await run(["check", "other/gateway.yaml"]), { status: 1, err });
 });
 
 t.test("the installed command starts the same program, also through a link and from elsewhere", async (t) => {
   const link = join(folder, "model-gateway");
   symlinkSync(join(ROOT, "bin/model-gateway"), link);
-  t.match(run(["check"], link), { status: 0, out: /ok, 1 provider/ });
+  t.match(spawned(["check"], link), { status: 0, out: /ok, 1 provider/ });
 });
 
 t.test("`npm start` and the installed command start Node with the same flags and memory", async (t) => {
