@@ -8,6 +8,7 @@ import t from "tap";
 import { parse } from "yaml";
 import { PAGES } from "../scripts/reference.ts";
 import { compileGlob } from "../src/core/glob.ts";
+import { runHere } from "./support/command-line.ts";
 import { linksIn } from "./support/links.ts";
 import { listen } from "./support/listen.ts";
 import { until } from "./support/until.ts";
@@ -208,6 +209,7 @@ const ELSEWHERE = / -- .*$/;
 t.test("every verb that a page names works as written there", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-docs-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
+  const env = { PATH: "", HOME: folder };
   const posted: string[] = [];
   const webhook = createServer((request, reply) => {
     request.on("data", (bytes: Buffer) => posted.push(bytes.toString())).on("end", () => reply.end("ok"));
@@ -228,27 +230,16 @@ models: { fast: { targets: [demo:echo] }, echo: { targets: [demo:echo] }, claude
     join(folder, "invoice.csv"),
     "date,model,requests,input_tokens,output_tokens,amount\n2026-11-01,gpt-5.6,1,10,5,0.01\n",
   );
-  const begin = (args: readonly string[], cwd = folder) => {
-    const child = spawn(
-      process.execPath,
-      ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, ...args],
-      {
-        cwd,
-        env: { PATH: "", HOME: folder },
-        stdio: ["ignore", "pipe", "pipe"],
-      },
-    );
+  const serving = async (args: readonly string[]) => {
+    const program = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, ...args];
+    const child = spawn(process.execPath, program, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
     const told = { text: "" };
     for (const stream of [child.stdout, child.stderr])
       stream.setEncoding("utf8").on("data", (text: string) => (told.text += text));
     const ended = new Promise<number | null>((done) => child.once("close", done));
     t.teardown(() => child.kill("SIGKILL"));
+    await until(() => /listens on http/.test(told.text) || child.exitCode !== null, "a gateway");
     return { child, told, ended };
-  };
-  const serving = async (args: readonly string[]) => {
-    const gateway = begin(args);
-    await until(() => /listens on http/.test(gateway.told.text) || gateway.child.exitCode !== null, "a gateway");
-    return gateway;
   };
   const ours = [...COMMANDS].filter((command) => VERB.test(command) && !ASIDE.some(([form]) => form.test(command)));
   const commands = ours.map((command) => command.replace(VERB, ""));
@@ -274,12 +265,12 @@ models: { fast: { targets: [demo:echo] }, echo: { targets: [demo:echo] }, claude
     }
     const gateway = verb === "reload" ? await serving(["run"]) : undefined;
     // A file is written where there is none; a form that names no verb stands for each.
-    const { told, ended } = begin(
+    const { status, out, err } = await runHere(
       verb === "VERB" ? ["help"] : args,
       verb === "init" ? mkdtempSync(join(folder, "empty-")) : folder,
+      env,
     );
-    const status = await ended;
-    t.ok(status === 0 || (FINDS.includes(verb) && status === 1), `${filled} ended with ${status}: ${told.text}`);
+    t.ok(status === 0 || (FINDS.includes(verb) && status === 1), `${filled} ended with ${status}: ${out}${err}`);
     gateway?.child.kill("SIGTERM");
     await gateway?.ended;
   }
