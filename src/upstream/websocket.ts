@@ -1,10 +1,11 @@
+import { createHash } from "node:crypto";
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type Duplex, Readable } from "node:stream";
 import { Receiver } from "ws";
 import { type BodyRateLimits, BodyRateMonitor } from "../core/body-rate.ts";
 import type { BufferAccount, BufferMemory } from "../core/buffer-memory.ts";
-import { GatewayError } from "../core/errors.ts";
+import { type ErrorCode, GatewayError } from "../core/errors.ts";
 import { STATUS_CODES } from "../core/node-http.ts";
 import type { Redactor } from "../core/redactor.ts";
 import { closeFrame, FrameTracker, redactCloseFrame, textFrame } from "./frame-tracker.ts";
@@ -29,6 +30,9 @@ const KEY_BYTES = 16 * 1024 * 1024;
 const FULL_KEYS = 4;
 /** Frames in one chunk after which a side is not read again in the same turn, where its messages are parsed. */
 const MAX_FRAMES_A_TURN = 64;
+
+/** What a server appends to a handshake's key before it hashes it (RFC 6455 §4.2.2). */
+const ACCEPT_SUFFIX = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /** Close codes (RFC 6455 §7.4.1). */
 const GOING_AWAY = 1001;
@@ -216,8 +220,8 @@ export class SocketRelay {
       if (socket.readableLength === 0) socket.read();
     };
     socket.on("readable", onReadable).once("end", () => flushAndClose(socket));
-    // After the library has added its listener, which would forward any response: it is replaced, and called only for allowed
-    // ones.
+    // After the library has added its listeners, which would forward any response: they are replaced, and called only for
+    // allowed ones.
     process.nextTick(() => {
       const libraryListeners = upstream.listeners("response");
       upstream.removeAllListeners("response").once("response", (answer: IncomingMessage) => {
@@ -226,12 +230,19 @@ export class SocketRelay {
           for (const listener of libraryListeners) listener(response);
         });
       });
-    });
-    upstream.once("upgrade", (answer, providerSocket) => {
-      clearTimeout(responseTimer);
-      // A pipe does not flow while there is a `readable` listener.
-      socket.off("readable", onReadable);
-      this.onUpgrade(answer, providerSocket);
+      const upgradeListeners = upstream.listeners("upgrade");
+      upstream.removeAllListeners("upgrade").once("upgrade", (answer, providerSocket, head) => {
+        clearTimeout(responseTimer);
+        // A pipe does not flow while there is a `readable` listener.
+        socket.off("readable", onReadable);
+        if (!this.isHandshakeAnswer(answer)) this.refuse(this.invalidAnswer("RESPONSE_NO_WEBSOCKET"));
+        if (this.responded) {
+          providerSocket.destroy();
+          return;
+        }
+        this.onUpgrade(answer, providerSocket);
+        for (const listener of upgradeListeners) listener(answer, providerSocket, head);
+      });
     });
   }
 
@@ -316,16 +327,24 @@ export class SocketRelay {
     const proxyError = forwarderRefusal(forwarderOf(this.outgoing), status);
     if (proxyError) return transportError(proxyError, this.progress, target.host);
     if (status >= 400 && status <= 599) return undefined;
-    const cause = new UpstreamFault(`STATUS_${status}`, target.host);
-    return new GatewayError(status >= 300 && status < 400 ? "upstream_redirect" : "upstream_invalid", { cause });
+    const code = status >= 300 && status < 400 ? "upstream_redirect" : "upstream_invalid";
+    return this.invalidAnswer(`STATUS_${status}`, code);
+  }
+
+  private invalidAnswer(fault: string, code: ErrorCode = "upstream_invalid"): GatewayError {
+    return new GatewayError(code, { cause: new UpstreamFault(fault, this.outgoing.target.host) });
+  }
+
+  /** Reports whether a 101 opens a WebSocket (RFC 6455 §4.1); Node's parser has checked its `connection`. */
+  private isHandshakeAnswer({ headers }: IncomingMessage): boolean {
+    const accept = createHash("sha1")
+      .update(this.handshake.key + ACCEPT_SUFFIX)
+      .digest("base64");
+    return headers.upgrade?.toLowerCase() === "websocket" && headers["sec-websocket-accept"] === accept;
   }
 
   private onUpgrade(answer: IncomingMessage, upstream: Duplex): void {
     const { socket, defaultProtocol } = this.handshake;
-    if (this.responded) {
-      upstream.destroy();
-      return;
-    }
     this.responded = true;
     this.upstream = upstream;
     const { "sec-websocket-accept": accept, "sec-websocket-protocol": protocol = defaultProtocol } = answer.headers;
@@ -333,8 +352,8 @@ export class SocketRelay {
       ...this.observer.onResponseHead(101, answer.rawHeaders),
       connection: "Upgrade",
       upgrade: "websocket",
+      "sec-websocket-accept": accept,
     };
-    if (accept !== undefined) answer.headers["sec-websocket-accept"] = accept;
     // Clients abort a handshake that selects none of the protocols they offered.
     if (protocol !== undefined) answer.headers["sec-websocket-protocol"] = protocol;
     if (this.observer.onTextMessage) this.providerReceiver = this.createProviderReceiver(this.observer.onTextMessage);

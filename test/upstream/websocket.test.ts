@@ -11,7 +11,10 @@ import { connectProxy } from "../support/connect-proxy.ts";
 import { until } from "../support/until.ts";
 import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 
-const ACCEPTED = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n";
+/** The `sec-websocket-accept` for the key `key`. */
+const ACCEPT = "3zK22MhUhryr5kF4G6IwUR0kqa4=";
+const SWITCHING = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n";
+const ACCEPTED = `${SWITCHING}sec-websocket-accept: ${ACCEPT}\r\n`;
 
 /** A server that hands each handshake over to an upstream, and what a raw client of it sees. */
 async function relaying(
@@ -94,7 +97,7 @@ t.test("only the handshake of a client's headers is sent, and only the provider'
   let head = "";
   const { client } = await relaying(t, (socket, request) => {
     head = request.head;
-    socket.write(`${ACCEPTED}sec-websocket-accept: yes\r\nsec-websocket-extensions: x\r\nset-cookie: a=1\r\n\r\n`);
+    socket.write(`${ACCEPTED}sec-websocket-extensions: x\r\nset-cookie: a=1\r\n\r\n`);
   });
   const seen = client();
   await until(() => seen.text.endsWith("\r\n\r\n"));
@@ -110,8 +113,8 @@ t.test("only the handshake of a client's headers is sent, and only the provider'
     ],
   );
   t.same(seen.text.toLowerCase().split("\r\n").sort(), [
-    ...["", "", "connection: upgrade", "http/1.1 101 switching protocols", "sec-websocket-accept: yes"],
-    ...["upgrade: websocket", "x-ours: 1"],
+    ...["", "", "connection: upgrade", "http/1.1 101 switching protocols"],
+    ...[`sec-websocket-accept: ${ACCEPT.toLowerCase()}`, "upgrade: websocket", "x-ours: 1"],
   ]);
 });
 
@@ -190,6 +193,27 @@ t.test(
     }
   },
 );
+
+t.test("a 101 that does not answer the handshake is refused, and the client hears nothing of it", async (t) => {
+  const accept = `sec-websocket-accept: ${ACCEPT}\r\n`;
+  for (const answer of [
+    SWITCHING,
+    `${SWITCHING}sec-websocket-accept: dGhlIHNhbXBsZSBub25jZQ==\r\n`,
+    `${ACCEPTED}${accept}`,
+    `${ACCEPTED.replace("websocket", "h2c")}`,
+    `${ACCEPTED}upgrade: h2c\r\n`,
+  ]) {
+    const { upstream, client, refused, ends } = await relaying(t, (socket) => {
+      socket.write(`${answer}\r\n\x81\x05first`, "latin1");
+    });
+    const seen = client();
+    await until(() => seen.closed);
+    t.equal(seen.text, "HTTP/1.1 502 x\r\ncontent-length: 0\r\n\r\n", answer);
+    t.same(refused, ["upstream_invalid"], answer);
+    await until(() => ends.length === 1 && upstream.open === 0);
+    t.same(ends, [{ code: undefined, endedBy: undefined }], answer);
+  }
+});
 
 t.test("a close frame of the gateway's is sent between two frames, and nothing follows it", async (t) => {
   let provider: Socket | undefined;
