@@ -160,7 +160,8 @@ export class PassThroughObjects {
       this.buffered = bytes;
     });
     if (upload && this.session !== undefined) this.piece = this.pieceReader(upload, limit);
-    if (requestFiles && !open && isUploadInParts(below, requestFiles)) this.purpose = new UploadPurpose(requestFiles);
+    if (requestFiles && !open && isUploadInParts(below, requestFiles))
+      this.purpose = new UploadPurpose(requestFiles, type);
     const coding = exchange.headers.get("content-encoding");
     if (coding !== undefined && coding !== "identity" && allowed !== "piece")
       throw new GatewayError("unsupported_encoding", { hint: "Send bodies without content-encoding on this path." });
@@ -319,7 +320,13 @@ const isUploadInParts = (below: string, { uploads }: RequestFiles): boolean =>
 class UploadPurpose {
   private readonly member: MemberExtractor;
 
-  constructor(private readonly files: RequestFiles) {
+  /** @throws GatewayError `unsupported_media_type` for a form: vendors take JSON here */
+  constructor(
+    private readonly files: RequestFiles,
+    type: string,
+  ) {
+    if (/^multipart\//i.test(type))
+      throw new GatewayError("unsupported_media_type", { hint: "Send JSON with content-type: application/json." });
     // Some servers match names in any case.
     const add = (starts: string[], letter: string) =>
       starts.flatMap((start) => letterVariants(letter).map((each) => start + each));

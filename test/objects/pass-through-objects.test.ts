@@ -289,9 +289,21 @@ t.test("a batch's file names no object of another key, whether it is sent in one
   t.equal((await closed.ask("mine", "POST", "/v1/uploads", inParts)).status, 403);
   for (const other of [{ purpose: ["batch"] }, { Purpose: "batch" }, { purpo\u017fe: "batch" }])
     t.equal((await closed.ask("mine", "POST", "/v1/uploads", { ...other, filename: "a" })).status, 403);
+  for (const [first, second] of [
+    ["batch", "user_data"],
+    ["user_data", "batch"],
+  ])
+    for (const type of ["application/json", "application/octet-stream", "text/plain"]) {
+      const twice = `{"purpose":"${first}","purpose":"${second}"}`;
+      const { status } = await closed.ask("mine", "POST", "/v1/uploads", twice, type);
+      t.ok(status === 400 || status === 403, `${type} ${twice}: ${status}`);
+    }
+  const form = `${field("purpose", "batch")}--x--\r\n`;
+  t.equal((await closed.ask("mine", "POST", "/v1/uploads", form, "multipart/form-data; boundary=x")).status, 415);
   t.equal((await closed.ask("mine", "POST", "/v1/uploads", { ...inParts, purpose: "user_data" })).status, 200);
   const open = await passing(t, "", true);
   t.equal((await open.ask("mine", "POST", "/v1/uploads", inParts)).status, 200);
+  t.equal((await open.ask("mine", "POST", "/v1/uploads", form, "multipart/form-data; boundary=x")).status, 200);
   t.equal((await upload(open.ask, "theirs", "batch")).status, 404, "what is named is checked there too");
 });
 
