@@ -16,22 +16,22 @@ const SAMPLE_LENGTH = 20_000;
 export function parseDelimited(written: string): DelimitedRow[] {
   const text = written.startsWith("\ufeff") ? written.slice(1) : written;
   const delimiter = detectDelimiter(text.slice(0, SAMPLE_LENGTH));
-  // A quoted cell, or an unquoted one, and the delimiter or line end after it.
-  const cell = new RegExp(
-    `(?:"((?:[^"]|"")*)"|([^"${delimiter}\\r\\n][^${delimiter}\\r\\n]*)?)(${delimiter}|\\r?\\n|\\r|$)`,
-    "y",
-  );
+  const plainCell = new RegExp(`(?:[^"${delimiter}\\r\\n][^${delimiter}\\r\\n]*)?`, "y");
+  const cellEnd = new RegExp(`${delimiter}|\\r?\\n|\\r|$`, "y");
   const rows: DelimitedRow[] = [];
-  let [line, began] = [1, 1];
+  let [line, began, at] = [1, 1, 0];
   let cells: string[] = [];
-  while (cell.lastIndex < text.length) {
-    const at = cell.lastIndex;
-    const found = cell.exec(text);
-    if (!found) throw new Error(`line ${line}: a quote is not closed, or something stands behind it.`);
-    const [whole, quoted, plain = "", end = ""] = found;
-    cells.push((quoted?.replaceAll('""', '"') ?? plain).trim());
-    line += whole.split("\n").length - 1;
-    const last = at + whole.length === text.length;
+  while (at < text.length) {
+    const quotedEnd = text[at] === '"' ? closingQuote(text, at) : undefined;
+    const plain = quotedEnd === undefined ? matchAt(plainCell, text, at) : undefined;
+    const behind = quotedEnd === undefined ? at + (plain?.length ?? 0) : quotedEnd + 1;
+    const end = matchAt(cellEnd, text, behind);
+    if (end === undefined) throw new Error(`line ${line}: a quote is not closed, or something stands behind it.`);
+    cells.push((plain ?? text.slice(at + 1, quotedEnd).replaceAll('""', '"')).trim());
+    const next = behind + end.length;
+    line += text.slice(at, next).split("\n").length - 1;
+    at = next;
+    const last = at === text.length;
     if (last && end === delimiter) cells.push("");
     if (end !== delimiter || last) {
       if (cells.some((text) => text !== "")) rows.push({ line: began, cells });
@@ -40,6 +40,21 @@ export function parseDelimited(written: string): DelimitedRow[] {
     }
   }
   return rows;
+}
+
+/**
+ * Returns where a quoted cell's closing quote is; the text's length, behind which nothing matches, where there is none. A regular
+ * expression that passes over the quotes within would need stack for each character.
+ */
+function closingQuote(text: string, opening: number): number {
+  let i = text.indexOf('"', opening + 1);
+  while (i >= 0 && text[i + 1] === '"') i = text.indexOf('"', i + 2);
+  return i < 0 ? text.length : i;
+}
+
+function matchAt(pattern: RegExp, text: string, at: number): string | undefined {
+  pattern.lastIndex = at;
+  return pattern.exec(text)?.[0];
 }
 
 function detectDelimiter(sample: string): string {

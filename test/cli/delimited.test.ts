@@ -37,9 +37,18 @@ t.test("rows have their line number, also after a cell of several lines", async 
 });
 
 t.test("an unclosed quote is reported with its line", async (t) => {
-  t.throws(() => parseDelimited('a,b\n1,"2\n'), {
-    message: "line 2: a quote is not closed, or something stands behind it.",
-  });
+  for (const cell of ['"2', '"2""', '"2"x', '"', '"""'])
+    t.throws(
+      () => parseDelimited(`a,b\n1,${cell}\n`),
+      { message: "line 2: a quote is not closed, or something stands behind it." },
+      cell,
+    );
+  t.throws(() => parseDelimited(',"2'), { message: /^line 1/ });
+});
+
+t.test("a quoted cell may be as long as a file", async (t) => {
+  for (const text of ["x".repeat(30e6), '""'.repeat(10e6)])
+    t.equal(parseDelimited(`a,b\n1,"${text}"\n`)[1]?.cells[1]?.length, text.startsWith("x") ? 30e6 : 10e6);
 });
 
 t.test("a delimiter at the end of the file is followed by an empty cell", async (t) => {
