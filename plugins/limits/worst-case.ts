@@ -231,10 +231,13 @@ function requestedDrawing({ body, protocol: { output } }: RouteExchange | SendEx
   const tools = all.filter((tool) => tool?.["type"] === type);
   const models = tools.map((tool) => (typeof tool?.["model"] === "string" ? tool["model"] : undefined));
   // The words may be deeper in a tool, which some servers may read.
-  if (tools.length === 0) return { tokens: tokensOf(undefined, undefined, undefined), models };
+  if (tools.length === 0) return { tokens: tokensOf(undefined, () => ""), models };
   let tokens = 0;
   for (const [i, tool] of tools.entries())
-    tokens = Math.max(tokens, tokensOf(models[i], tool?.["size"], tool?.["quality"]));
+    tokens = Math.max(
+      tokens,
+      tokensOf(models[i], (name) => tool?.[name]),
+    );
   return { tokens, models };
 }
 
@@ -242,10 +245,10 @@ function requestedDrawing({ body, protocol: { output } }: RouteExchange | SendEx
 function answerImageTokens({ body, form, protocol }: RouteExchange | SendExchange): RequestedWork["answerImageTokens"] {
   const { images } = protocol;
   if (!images || !protocol.output) return undefined;
-  const [size, quality] = [images.sizeMember, images.qualityMember].map((name) =>
-    form ? form.fields.get(name) : body.uniqueValue(name),
-  );
-  return (model) => images.tokensOf(model, size, quality);
+  // What has not arrived of a form may be the dearest.
+  const asked = (name: string) =>
+    form ? (form.fields.get(name) ?? (form.replayable ? undefined : "")) : body.uniqueValue(name);
+  return (model) => images.tokensOf(model, asked);
 }
 
 /** Returns how many web searches a request allows the vendor to make: what they find is counted once it has been found. */

@@ -198,7 +198,7 @@ function estimateReceived(settled: SettlementInput): Usage {
   // Partial images of a stream all belong to one image.
   const imageCount = hasImage ? 1 : (parser?.imageCount ?? 0);
   if (images && imageCount > 0) {
-    const total = imageCount * images.assumedTokens;
+    const total = imageCount * images.tokensOf(attempt?.target.model, (name) => askedOf(exchange, name));
     return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: imageCount });
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;
@@ -210,6 +210,10 @@ function estimateReceived(settled: SettlementInput): Usage {
   const text = wholeTokens(parser?.json, received, exchange);
   return { in: input, out: { total: limitOutput(text, asked.output) }, raw: undefined };
 }
+
+/** Returns what a request says in a member, or in a field of its form. */
+const askedOf = ({ body, form }: DoneExchange, name: string): unknown =>
+  form ? form.fields.get(name) : body.member(name) && body.value(name);
 
 /** Estimates the output tokens of a whole response: by its texts, where it is short, or else by its bytes. */
 function wholeTokens(json: unknown, received: number, exchange: DoneExchange): number {
@@ -250,17 +254,14 @@ const hasBrokenOff = ({ error, operation, attempts }: DoneExchange): boolean =>
   operation.generates && BREAKS.has(error?.code ?? "") && (attempts.at(-1)?.status ?? 500) < 300;
 
 /** Adds the request's image settings to usage where the response has none. Form fields are not read. */
-function withImages(
-  { operation, attempt, protocol, body, form }: DoneExchange,
-  usage: Usage,
-  reported: NonNullable<Usage["images"]>,
-): Usage {
+function withImages(exchange: DoneExchange, usage: Usage, reported: NonNullable<Usage["images"]>): Usage {
+  const { operation, attempt, protocol, form } = exchange;
   const images = (attempt?.protocol ?? protocol).images;
   if (!images) return usage;
   const asked = (name: "size" | "quality") => {
     if (reported[name] !== undefined) return {};
     if (form) return { [name]: "unread" };
-    const value = body.member(images[`${name}Member`]) && body.value(images[`${name}Member`]);
+    const value = askedOf(exchange, images[`${name}Member`]);
     return typeof value === "string" ? { [name]: value } : {};
   };
   const edited = images.editOperations.includes(operation.name) ? { edited: true as const } : {};

@@ -193,8 +193,11 @@ export interface Protocol {
  */
 export type RefusalScope = "credential" | "target" | "request" | "object" | "state" | "summary";
 
-/** Returns the maximum tokens of an image that a model draws in a requested size and quality, each as it is in the request. */
-type ImageTokens = (model: string | undefined, size: unknown, quality: unknown) => number;
+/**
+ * Returns the maximum tokens of an image that a model draws, with its previews.
+ * @param asked returns a member of the request, or of the tool in it, as it is there
+ */
+type ImageTokens = (model: string | undefined, asked: (name: string) => unknown) => number;
 
 /** How a protocol reports images that are charged per image. */
 export interface ImageMembers {
@@ -203,8 +206,8 @@ export interface ImageMembers {
   /** Top-level members of requests, and of some responses, that give the size and quality of an image. */
   readonly sizeMember: string;
   readonly qualityMember: string;
-  /** Tokens of an image that has been made, where none are reported. */
-  readonly assumedTokens: number;
+  /** Top-level members of requests that `tokensOf` asks for. */
+  readonly tokenMembers: readonly string[];
   readonly tokensOf: ImageTokens;
   /** Names of operations that make images from other images. */
   readonly editOperations: readonly string[];
@@ -225,7 +228,7 @@ interface OutputMembers {
    * too. A string in its place leaves the choice to the vendor.
    */
   readonly fallbackModels?: string;
-  /** The type of the vendor's tool that generates images, and the maximum tokens of an image of its `model`, `size`, `quality`. */
+  /** The type of the vendor's tool that generates images, and the maximum tokens of an image. */
   readonly imageTool?: readonly [tool: string, tokensOf: ImageTokens];
   /** What marks the vendor's web search in a request: the beginning of a tool's type, a member of a tool, or of the request. */
   readonly searchMarks?: readonly string[];

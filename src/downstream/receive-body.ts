@@ -92,7 +92,7 @@ class BodySource implements BodyReaderOptions {
     reply.sendContinue();
     const { output, images, objects: objectMembers } = exchange.protocol;
     const counts = output?.multipliers.map(([name]) => String(name)) ?? [];
-    const otherFields = images ? [...counts, images.sizeMember, images.qualityMember] : counts;
+    const otherFields = images ? [...counts, ...images.tokenMembers] : counts;
     const finder = objectMembers && objects.finderFor(objectMembers);
     const isForbidden = (field: string) => finder?.isReferenceField(field) ?? false;
     const checkerOf: FieldReader["receiver"] = (name, part) =>

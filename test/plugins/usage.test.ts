@@ -481,24 +481,24 @@ t.test(
     const data = "iVBORw0KGgo".repeat(100_000);
     const partial = `event: image_generation.partial_image\ndata: {"type":"image_generation.partial_image","b64_json":"${data}","partial_image_index":0}\n\n`;
     const item = `event: response.output_item.done\ndata: {"type":"response.output_item.done","output_index":0,"item":{"type":"image_generation_call","id":"ig_1","status":"completed","result":"${data}"}}\n\n`;
-    for (const [protocol, path, more, head, body, drawn] of [
+    for (const [protocol, path, more, head, body, tokens] of [
       [
         "openai-images",
         "/v1/images/generations",
         { prompt: "a cat" },
         "application/json",
         `{"created":1,"data":[{"b64_json":"${data}"`,
-        false,
+        7024,
       ],
       [
         "openai-images",
         "/v1/images/generations",
-        { prompt: "a cat", stream: true },
+        { prompt: "a cat", stream: true, quality: "low", size: "1024x1024", partial_images: 2 },
         "text/event-stream",
         partial,
-        false,
+        472,
       ],
-      ["openai-responses", "/v1/responses", { stream: true, input: "a cat" }, "text/event-stream", item, true],
+      ["openai-responses", "/v1/responses", { stream: true, input: "a cat" }, "text/event-stream", item, 4160],
     ] as const) {
       const { ask, rows } = await behind(t, protocol, (_, reply) => {
         reply.writeHead(200, { "content-type": head });
@@ -509,8 +509,8 @@ t.test(
       for (let seen = 0; seen < data.length / 2; ) seen += (await reader?.read())?.value?.length ?? data.length;
       await reader?.cancel();
       const [row] = await rows(1);
-      const out = drawn ? row?.usage?.drawn?.out : row?.usage?.out;
-      t.match(out, { total: 4160, image: 4160 }, `${path} ${JSON.stringify(more)}`);
+      const { out } = row?.usage?.drawn ?? row?.usage ?? {};
+      t.match(out, { total: tokens, image: tokens }, `${path} ${JSON.stringify(more)}`);
       t.equal(row?.source, "estimated");
     }
   },

@@ -1,6 +1,6 @@
 import { asObject, asText, type Ending, type Frame, fixedPaths, type Protocol, post } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
-import { IMAGE_TOKENS, imageTokens } from "../openai/image-tokens.ts";
+import { IMAGE_MEMBERS, imageTokens } from "../openai/image-tokens.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects } from "./objects.ts";
@@ -37,7 +37,7 @@ const openaiImages: Protocol = {
     contentMembers: ["b64_json", "url"],
     sizeMember: "size",
     qualityMember: "quality",
-    assumedTokens: IMAGE_TOKENS,
+    tokenMembers: IMAGE_MEMBERS,
     tokensOf: imageTokens,
     editOperations: ["edit", "variation"],
   },

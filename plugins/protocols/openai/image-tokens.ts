@@ -22,15 +22,30 @@ const SIZE = /^[1-9]\d{1,4}x[1-9]\d{1,4}$/;
 /** What `auto` may choose: the square is the dearest of the sizes that clients usually name. */
 const USUAL_SIZE = "1024x1024";
 
+/** What a request for an image may say of it. */
+export const IMAGE_MEMBERS = ["size", "quality", "partial_images"] as const;
+/** Tokens of each preview of an image in a stream, and how many there may be. [D: the vendor's guide to image generation] */
+const [PARTIAL_TOKENS, MAX_PARTIALS] = [100, 3];
+
 /**
- * Returns the maximum output tokens of an image. Counts the dearest of what the request leaves open, and for a model of an unknown
- * name the dearer of both kinds.
+ * Returns the maximum output tokens of an image and its previews. Counts the dearest of what the request leaves open, and for a
+ * model of an unknown name the dearer of both kinds.
  */
-export function imageTokens(model: string | undefined, size: unknown, quality: unknown): number {
+export function imageTokens(
+  model: string | undefined,
+  asked: (name: (typeof IMAGE_MEMBERS)[number]) => unknown,
+): number {
+  const [size, quality, partials] = IMAGE_MEMBERS.map(asked);
   const dearest = QUALITIES.find((each) => each === quality) ?? "high";
   const fixed = FREE_SIZE_MODEL.test(model ?? "") ? 0 : fixedSizeTokens(size, dearest);
   const free = FIXED_SIZE_MODEL.test(model ?? "") ? 0 : freeSizeTokens(size, dearest);
-  return Math.max(fixed, free);
+  return Math.max(fixed, free) + partialCount(partials) * PARTIAL_TOKENS;
+}
+
+/** Returns how many previews a request asks for, in a form as a text; all where it cannot be read. */
+function partialCount(asked: unknown): number {
+  if (asked === undefined || asked === null) return 0;
+  return /^[0-2]$/.test(String(asked)) ? Number(asked) : MAX_PARTIALS;
 }
 
 function fixedSizeTokens(size: unknown, quality: Quality): number {

@@ -401,7 +401,7 @@ limits: { default: { budget: $0.4 } }
 });
 
 t.test("pictures are reserved by the size and quality that the request asks for", async (t) => {
-  const keys = ["a", "b", "c", "d", "e", "f"].map((k) => `${k}: { key: ${k}-key-0123456789abcdef, budget: $0.5 }`);
+  const keys = ["a", "b", "c", "d", "e", "f", "g"].map((k) => `${k}: { key: ${k}-key-0123456789abcdef, budget: $0.5 }`);
   const { url } = await startWithProvider(
     t,
     "speaks: [openai-images, openai-responses]",
@@ -431,7 +431,9 @@ keys: { ${keys.join(", ")} }
   t.equal(await picture("a", { ...high, size: "auto" }), 429);
   t.equal(await picture("a", { quality: "medium", size: "1024x1536", n: 4 }), 429);
   t.equal(await picture("a", { quality: "medium", size: "1024x1536", n: 3 }), 200, "4,752 tokens");
-  t.equal(await picture("b", { ...high, size: "1024x1024" }), 200, "4,160 tokens");
+  t.equal(await picture("b", { ...high, size: "1024x1024", partial_images: 3, n: 1 }), 200, "4,460 tokens");
+  const three = { quality: "medium", size: "1024x1536", n: 3 };
+  t.equal(await picture("g", { ...three, partial_images: 1 }), 429, "5,052 tokens");
   const form = (more: Record<string, string>) => {
     const body = new FormData();
     for (const [name, value] of Object.entries({ model: "m", prompt: "a", ...more })) body.append(name, value);
@@ -446,6 +448,9 @@ keys: { ${keys.join(", ")} }
   t.equal(await draw("d", { model: "gpt-image-2", ...high, size: "3840x2160" }), 429);
   t.equal(await draw("d", { model: "gpt-image-1", ...high, size: "1024x1024" }), 200);
   t.equal(await draw("e", { quality: "low" }), 200);
+  const wide = { model: "gpt-image-2", ...high, size: "2000x1024" };
+  t.equal(await draw("g", { ...wide, partial_images: 3 }), 429, "5,061 tokens");
+  t.equal(await draw("g", { ...wide, partial_images: 2 }), 200, "4,961 tokens");
   for (const size of ["00x00", "10x99999"])
     t.equal(await draw("f", { model: "gpt-image-2", ...high, size }), size === "00x00" ? 429 : 200, size);
   t.equal(await draw("f", { model: "gpt-image-1", ...high }), 429, "no size ends the budget");

@@ -1,5 +1,8 @@
 import t from "tap";
-import { imageTokens } from "../../../../plugins/protocols/openai/image-tokens.ts";
+import { imageTokens as tokensOf } from "../../../../plugins/protocols/openai/image-tokens.ts";
+
+const imageTokens = (model: string | undefined, size: unknown, quality: unknown, partial_images?: unknown) =>
+  tokensOf(model, (name) => ({ size, quality, partial_images })[name]);
 
 t.test("tokens of an image are those of its model, size and quality", async (t) => {
   for (const [model, size, quality, tokens] of [
@@ -28,4 +31,13 @@ t.test("what a request leaves open counts as the dearest", async (t) => {
   t.ok(imageTokens("gpt-image-2", "10x99999", "low") >= 1, "a line still has tokens");
   t.equal(imageTokens(undefined, "1024x1536", "high"), 6240);
   t.equal(imageTokens("deployment", "1024x1024", "high"), imageTokens("gpt-image-2", "1024x1024", "high"));
+});
+
+t.test("each preview of an image takes tokens, all of them where their number cannot be read", async (t) => {
+  for (const [partials, tokens] of [
+    ...([undefined, null, 0, "0"] as const).map((none) => [none, 0] as const),
+    ...([1, "1"] as const).map((one) => [one, 100] as const),
+    ...([3, "3", 9, -1, 1.5, "", "01", {}, true] as const).map((all) => [all, 300] as const),
+  ])
+    t.equal(imageTokens("gpt-image-1", "1024x1024", "low", partials), 272 + tokens, String(partials));
 });
