@@ -41,9 +41,12 @@ const BEFORE_VALUES: ReadonlySet<number | undefined> = new Set(Buffer.from("[], 
 const DIGITS: ReadonlySet<number | undefined> = new Set(Buffer.from("0123456789-"));
 /** A list of prompts, each of which is a list of token ids. */
 const LIST_LEVELS = 3;
-/** Tokens of a form, which consists of images and a few words. */
+/** Usual tokens of a form, which consists of images and a few words. */
 const FORM_TOKENS = 8192;
-const FORM_INPUT: InputEstimate = { likely: FORM_TOKENS, maximum: FORM_TOKENS, media: { image: FORM_TOKENS } };
+/** Tokens of a form's words, and of each of its images at most: an oblong one in high fidelity. */
+const [WORDS_TOKENS, FILE_TOKENS] = [1371, 6821];
+/** Maximum number of images in a form. */
+const MAX_FILES = 16;
 /** Tokens of a response where neither the request nor the model limits them. */
 const UNKNOWN_OUTPUT = 4096;
 /** Number of fallback models counted where the request lets the vendor choose them. */
@@ -84,7 +87,7 @@ export function worstCase(
 ): WorstCase | Promise<WorstCase> {
   if (!exchange.operation.generates) return { maximum: NO_SPENDING, minimum: NO_SPENDING, plausibleTokens: 0 };
   const { body, form } = exchange;
-  if (form) return worstCaseOf(exchange, FORM_INPUT, pricesOf);
+  if (form) return worstCaseOf(exchange, formInput(form), pricesOf);
   // Only who decodes the conversation knows which base64 the model reads as media, and which as text.
   const read = body.length > SHORT_BODY ? translations.tokensIn(exchange) : undefined;
   if (read instanceof Promise)
@@ -314,6 +317,12 @@ function dearestUsage(
   if (dearest > text) usage.out[dearest === drawn ? "image" : dearest === spoken ? "audio" : "reasoning"] = output;
   if (tier !== undefined) usage.tier = tier;
   return usage;
+}
+
+/** Returns the input of a form. Those of its files that have not arrived may be as many as vendors take. */
+function formInput({ files, replayable }: NonNullable<RouteExchange["form"]>): InputEstimate {
+  const image = FILE_TOKENS * Math.max(1, files, replayable ? 0 : MAX_FILES);
+  return { likely: FORM_TOKENS, maximum: WORDS_TOKENS + image, media: { image } };
 }
 
 function tokensByBytes(body: Body): InputEstimate {

@@ -6,6 +6,8 @@ export interface Form {
   readonly lastReadAt: number;
   /** Short fields that limit the output, as far as they have arrived. */
   readonly fields: ReadonlyMap<string, string>;
+  /** Number of its files, as far as they have begun to arrive. */
+  readonly files: number;
   /** Returns the whole form with `body` in its place; an error while streaming ends the request. */
   withBody(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer>;
   /** Returns the length of the whole form with a body of this many bytes; undefined: the client sent no length. */

@@ -132,6 +132,10 @@ class FormReader implements Form {
     return this.scanner.texts;
   }
 
+  get files(): number {
+    return this.scanner.files;
+  }
+
   get replayable(): boolean {
     return this.ended;
   }

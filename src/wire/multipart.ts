@@ -109,6 +109,8 @@ export class FormScanner {
 
   /** Values of `otherFields` so far; one that is not a short text is empty. */
   readonly texts = new Map<string, string>();
+  /** Number of parts with a filename so far. */
+  files = 0;
 
   private readonly delimiter: Buffer;
   private readonly shortLimit: number;
@@ -320,6 +322,7 @@ export class FormScanner {
   /** Handles the start of a part. */
   private startPart(name: string, isFile: boolean, type: string): void {
     const { field, offset: at, otherFields } = this;
+    if (isFile) this.files++;
     const hasOtherCharset = OTHER_CHARSET.test(type);
     // Parsers that know this name take its value as the character set of all other fields.
     if (name === "_charset_") this.fail("It has a field _charset_");

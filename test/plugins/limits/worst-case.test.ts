@@ -400,6 +400,30 @@ limits: { default: { budget: $0.4 } }
   t.same([await edit("dear"), await edit("sized"), await edit("cheap")], [429, 429, 200]);
 });
 
+t.test("each picture of a form is reserved for, all that a form may have where they have not arrived", async (t) => {
+  const { url } = await startWithProvider(
+    t,
+    "speaks: [openai-images]",
+    `models:
+  m: { targets: [p:m], price: { input: 0, input_image: 10, output: 0 } }
+limits: { default: { budget: $0.2 } }
+`,
+  );
+  const edit = async (...pictures: Buffer[]) => {
+    const body = new FormData();
+    for (const [name, value] of Object.entries({ model: "m", prompt: "a", n: "1" })) body.append(name, value);
+    for (const picture of pictures) body.append("image[]", new Blob([new Uint8Array(picture)]), "a.png");
+    const { "content-type": _, ...headers } = asking();
+    const answer = await fetch(`${url}/v1/images/edits`, { method: "POST", headers, body });
+    await answer.text();
+    return answer.status;
+  };
+  const small = Buffer.from(png(9), "base64");
+  t.equal(await edit(small, small, small), 429);
+  t.equal(await edit(Buffer.alloc(300_000)), 429, "not read to its end");
+  t.equal(await edit(small, small), 200);
+});
+
 t.test("pictures are reserved by the size and quality that the request asks for", async (t) => {
   const keys = ["a", "b", "c", "d", "e", "f", "g"].map((k) => `${k}: { key: ${k}-key-0123456789abcdef, budget: $0.5 }`);
   const { url } = await startWithProvider(
