@@ -15,12 +15,14 @@ import {
 /** The member with the queries of searches. */
 export const SEARCH_QUERIES = "webSearchQueries";
 const BRACKET = 0x5b;
+/** The member with a place that an answer is grounded in. */
+const PLACE = "maps";
 
 /**
  * Reports whether a frame has usage, or searches: nearly all do, because each repeats the usage so far. The last one counts.
  */
 export const holdsUsage = (frame: Frame): boolean =>
-  frame.mayContain("usageMetadata") || frame.mayContain(SEARCH_QUERIES, BRACKET);
+  frame.mayContain("usageMetadata") || frame.mayContain(SEARCH_QUERIES, BRACKET) || frame.mayContain(PLACE);
 
 /**
  * Decodes the usage of a frame or a whole body. It replaces that of earlier frames. Only a frame without a total is merged
@@ -30,22 +32,31 @@ export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const metadata = asObject(asObject(json)?.["usageMetadata"]);
   const merged = metadata && asCount(metadata["totalTokenCount"]) === undefined;
   const usage = metadata ? normalizeUsage(merged ? { ...countsIn(previous), ...metadata } : metadata) : previous;
-  const searches = Math.max(webSearches(asObject(json)), previous?.serverTools?.[SEARCHES] ?? 0);
-  if (searches === 0) return usage;
-  return { ...(usage ?? { in: {}, out: {}, raw: undefined }), serverTools: { [SEARCHES]: searches } };
+  const { [SEARCHES]: searchesBefore = 0, [MAPS]: mapsBefore = 0 } = previous?.serverTools ?? {};
+  const found = groundingIn(asObject(json));
+  const searches = Math.max(webSearches(asObject(json), found), searchesBefore);
+  const maps = Math.max(found.some(hasPlace) ? 1 : 0, mapsBefore);
+  if (searches + maps === 0) return usage;
+  const serverTools = dropUndefined({ [SEARCHES]: searches || undefined, [MAPS]: maps || undefined });
+  return { ...(usage ?? { in: {}, out: {}, raw: undefined }), serverTools };
 }
 
-/** The count's name: the vendor does not report one. */
-const SEARCHES = "web_search";
+/** The counts' names: the vendor does not report them. A request whose answer has places costs once, as no public table says. */
+const [SEARCHES, MAPS] = ["web_search", "google_maps"] as const;
+
+const groundingIn = (body: JsonObject | undefined): (JsonObject | undefined)[] =>
+  asList(body?.["candidates"]).map((candidate) => asObject(asObject(candidate)?.["groundingMetadata"]));
+
+const hasPlace = (grounding: JsonObject | undefined): boolean =>
+  asList(grounding?.["groundingChunks"]).some((chunk) => asObject(asObject(chunk)?.[PLACE]));
+
 /** Models whose searches cost once for each request, however many they make. [D: grounding with Google Search] */
 const SEARCHES_ONCE = /gemini-[12]\b/;
 
 /** Returns the searches that are billed: newer models' each once, without the empty ones. */
-function webSearches(body: JsonObject | undefined): number {
-  const found = asList(body?.["candidates"]).flatMap((candidate) =>
-    asList(asObject(asObject(candidate)?.["groundingMetadata"])?.[SEARCH_QUERIES]),
-  );
-  const queries = new Set(found.filter((query) => asText(query)));
+function webSearches(body: JsonObject | undefined, found: readonly (JsonObject | undefined)[]): number {
+  const asked = found.flatMap((grounding) => asList(grounding?.[SEARCH_QUERIES]));
+  const queries = new Set(asked.filter((query) => asText(query)));
   return SEARCHES_ONCE.test(asText(body?.["modelVersion"]) ?? "") ? Math.min(queries.size, 1) : queries.size;
 }
 

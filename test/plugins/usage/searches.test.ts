@@ -95,6 +95,22 @@ t.test("Gemini's searches cost once for each request, and from the third generat
   t.match(found, { cost: 0, usage: { serverTools: undefined } });
 });
 
+t.test("an answer of Gemini's that names places of its maps is unpriced by a public table", async (t) => {
+  const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 15 };
+  const places = [{ groundingMetadata: { groundingChunks: [{ maps: { uri: "https://m", title: "Here" } }] } }];
+  const stream = "/v1beta/models/m:streamGenerateContent?alt=sse";
+  for (const [path, answer] of [
+    ["/v1beta/models/m:generateContent", JSON.stringify({ candidates: places, usageMetadata })],
+    [stream, `data: ${JSON.stringify({ candidates: places })}\n\ndata: ${JSON.stringify({ usageMetadata })}\n\n`],
+  ] as const) {
+    const found = await row(t, "gemini", path, answer, { contents: [] });
+    t.match(found, { cost: 0, usage: { serverTools: { google_maps: 1 } } }, "what an operator's price omits is free");
+    const { usage } = found as { usage: Usage };
+    t.equal(isPriced(usage, { ...LISTED, web_search: 0.01 }, true), false);
+    t.equal(isPriced({ ...usage, serverTools: {} }, LISTED, true), true);
+  }
+});
+
 t.test("a Chat answer with citations was searched for once, also in a stream whose client leaves", async (t) => {
   const messages = [{ role: "user", content: "x" }];
   const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
