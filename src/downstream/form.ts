@@ -30,6 +30,8 @@ interface FormReaderOptions {
   readonly isForbidden?: (name: string) => boolean;
   /** Returns what checks the value of any other field but `model`. */
   readonly checkerOf?: FieldReader["receiver"];
+  /** Returns the bytes of values that are kept until they can be checked. */
+  readonly bytesInChecks?: () => number;
   /** The path names the model: a form without the field gets an empty one, at its end. */
   readonly addsModel?: boolean;
   /** As of `Exchange`; the gateway can break off a request whose client goes on sending. */
@@ -97,7 +99,7 @@ class FormReader implements Form {
     private readonly scanner: FormScanner,
     private readonly maxBytes: number,
     declared: string | undefined,
-    private readonly options: Pick<FormReaderOptions, "openAccount" | "openSpoolAccount">,
+    private readonly options: Pick<FormReaderOptions, "openAccount" | "openSpoolAccount" | "bytesInChecks">,
     private readonly addedField: string | undefined,
   ) {
     this.declared = declared === undefined ? undefined : Number(declared);
@@ -197,7 +199,7 @@ class FormReader implements Form {
 
   /** @throws GatewayError where there is no room for what is kept */
   private countMemory(): void {
-    const bytes = this.to - this.from;
+    const bytes = this.to - this.from + (this.options.bytesInChecks?.() ?? 0);
     if (bytes <= UNCOUNTED_BYTES && !this.account) return;
     this.account ??= this.options.openAccount(this.maxBytes, (error) => this.pieces.abort(error));
     const exceeded = this.account.set(bytes);

@@ -1,5 +1,5 @@
 import { Body } from "../core/body.ts";
-import { type BufferAccount, type BufferLimits, type PreemptListener, UNCOUNTED_BYTES } from "../core/buffer-memory.ts";
+import type { BufferAccount, BufferLimits, PreemptListener } from "../core/buffer-memory.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { MaybePromise } from "../core/plugin.ts";
@@ -95,10 +95,14 @@ class BodySource implements BodyReaderOptions {
     const otherFields = images ? [...counts, ...images.tokenMembers] : counts;
     const finder = objectMembers && objects.finderFor(objectMembers);
     const isForbidden = (field: string) => finder?.isReferenceField(field) ?? false;
+    let checked = 0;
+    const onBuffered = (bytes: number) => {
+      checked = bytes;
+    };
     const checkerOf: FieldReader["receiver"] = (name, part) =>
       !finder || objects.share === "all" || objectMembers.notSearched.includes(name)
         ? undefined
-        : formValueFinder(name, part, [finder], UNCOUNTED_BYTES, () => {}, refuseReferences);
+        : formValueFinder(name, part, [finder], limits.maxBytes, onBuffered, refuseReferences);
     const openSpoolAccount: OpenBufferAccount = (largest, onPreempted) => {
       const { caller, network } = exchange;
       return parts.spools.account(caller?.id ?? network, roomFor(largest, limits.spool, limits), onPreempted);
@@ -109,6 +113,7 @@ class BodySource implements BodyReaderOptions {
       otherFields,
       isForbidden,
       checkerOf,
+      bytesInChecks: () => checked,
       addsModel: this.hasModel,
       onAbort: this.onAbort.bind(this),
     };

@@ -305,8 +305,12 @@ t.test("JSON in a field may not name what is kept elsewhere: a vendor may read i
       });
     }
   t.equal(seen.length, 0);
-  const large = await post(running, MODEL + part('name="images"', `[${"1,".repeat(40_000)}1]`) + END);
-  t.match([large.status, await large.json()], [400, { error: { message: /images cannot be checked/ } }]);
+  const large = (bytes: number, more = "") =>
+    MODEL + part('name="images"', `[${"1,".repeat(bytes / 2)}1${more}]`) + END;
+  t.equal((await post(running, large(400_000))).status, 200);
+  t.equal((await post(running, large(400_000, ',{"file_id":"file-1"}'))).status, 400);
+  const tooLarge = await post(running, large(600_000));
+  t.match([tooLarge.status, await tooLarge.json()], [400, { error: { message: /images cannot be checked/ } }]);
 });
 
 t.test("a prompt is a text, also one that looks like JSON; so are other fields and files", async (t) => {
