@@ -11,7 +11,6 @@ import {
   budgetExcess,
   budgetStatus,
   concurrencyExcess,
-  isRepeated,
   type MutableGrant,
   markMessage,
   newBudgetMarks,
@@ -38,7 +37,7 @@ import {
 } from "./limiter.ts";
 import { chargeOfRow, exchangeId, ORPHAN_TIMEOUT, ORPHAN_TTL, type RowCharge } from "./orphan-charges.ts";
 import { RATE_SPAN, type RateWindow } from "./rate-window.ts";
-import { ScopeCounts, type SpentSum, UsedWindows } from "./scope-counts.ts";
+import { type BudgetSum, ScopeCounts, type SpentSum, UsedWindows } from "./scope-counts.ts";
 
 /** Returns nano-dollars spent since a time (Unix milliseconds), by scope. */
 export type SpendSince = (since: number) => Promise<ReadonlyMap<string, number>>;
@@ -75,6 +74,8 @@ const RATES_TIMEOUT = 5000;
 
 /** Milliseconds for which usage that counts once waits until it is known whether a former process counted it. */
 const NAMES_TIMEOUT = 60_000;
+
+const NO_BUDGETS: readonly Budget[] = [];
 
 /** Maximum loads of earlier spending, while exchanges of the same scope are settled meanwhile. */
 const MAX_LOADS = 5;
@@ -280,22 +281,39 @@ export class MemoryLimiter extends Limiter {
       count.lastSettled = this.settled;
       const { tpm = 0 } = level.limits;
       if (tpm > 0) count.tokens.correct(now, made.time, tokens - tokensToReserve(maximum, this.partOf(tpm)));
-      const { budgets = [] } = level.limits;
-      for (let at = 0; at < budgets.length; at++) {
-        const { per } = budgets[at] as Budget;
-        const sum = count.sum(per);
-        if (!sum || isRepeated(budgets, at)) continue;
-        this.rollOver(sum, per, now);
-        // An exchange belongs to the period in which it began, as in the ledger.
-        if (made.time < sum.start) continue;
-        sum.pending -= maximum.cost;
-        sum.spent += cost;
-        const marks = newBudgetMarks(level, per, sum.spent, sum.reported);
-        sum.reported = Math.max(sum.reported, sum.spent);
-        if (marks.length > 0) this.reportMarks(marks);
-      }
-      this.spendUnreserved(count, budgets, made.time, cost, now);
+      this.spendReserved(level, count, made.time, maximum.cost, cost, now);
     }
+  }
+
+  /**
+   * Adds the cost of an exchange to the sums of a level.
+   * @param began when it began
+   * @param reserved what its reservation has added to what is pending
+   */
+  private spendReserved(
+    level: LimitLevel,
+    counts: ScopeCounts,
+    began: number,
+    reserved: number,
+    cost: number,
+    now: number,
+  ): void {
+    const { budgets = NO_BUDGETS } = level.limits;
+    const limited = counts.sumsOf(budgets);
+    let reservedSums = 0;
+    for (let i = 0; i < limited.length; i++) {
+      const { sum, isRepeated, firstMark } = limited[i] as BudgetSum;
+      if (isRepeated) continue;
+      reservedSums++;
+      this.rollOver(sum, now);
+      // An exchange belongs to the period in which it began, as in the ledger.
+      if (began < sum.start) continue;
+      sum.pending -= reserved;
+      sum.spent += cost;
+      if (sum.spent >= firstMark) this.reportMarks(newBudgetMarks(level, sum.per, sum.spent, sum.reported));
+      if (sum.spent > sum.reported) sum.reported = sum.spent;
+    }
+    if (counts.sums.length > reservedSums) this.spendUnreserved(counts, budgets, began, cost, now);
   }
 
   private spendElsewhere({ scopes, time }: Unreserved, cost: number, now: number): void {
@@ -304,7 +322,7 @@ export class MemoryLimiter extends Limiter {
     for (const scope of scopes) {
       const counts = this.countsOf(scope);
       counts.lastSettled = this.settled;
-      this.spendUnreserved(counts, [], time, cost, now);
+      this.spendUnreserved(counts, NO_BUDGETS, time, cost, now);
     }
   }
 
@@ -322,7 +340,7 @@ export class MemoryLimiter extends Limiter {
       const sum = sums[i] as SpentSum;
       if (hasBudget(budgets, sum.per)) continue;
       // The budget may come back in this period.
-      this.rollOver(sum, sum.per, now);
+      this.rollOver(sum, now);
       if (began >= sum.start) sum.spent += cost;
     }
   }
@@ -403,7 +421,7 @@ export class MemoryLimiter extends Limiter {
 
   /** Returns the exceeded limit of a level; undefined: there is room. */
   private findExcess(level: LimitLevel, counts: ScopeCounts, maximum: Spending, now: number): Excess | undefined {
-    const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
+    const { rpm = 0, tpm = 0, concurrency = 0, budgets = NO_BUDGETS } = level.limits;
     if (concurrency > 0 && counts.running >= this.partOf(concurrency)) return concurrencyExcess(level, concurrency);
     const requests = this.partOf(rpm);
     if (rpm > 0 && counts.requests.sum(now) >= requests)
@@ -416,14 +434,16 @@ export class MemoryLimiter extends Limiter {
       if (sum + requested > room)
         return tpmExcess(level, tpm, room - sum, requested, tokens.timeUntilRoom(now, requested, room));
     }
-    if (maximum.cost > 0)
-      for (const budget of budgets) {
-        if (budget.soft) continue;
-        const sum = this.sumOf(counts, budget.per, now);
-        const allowed = this.allowed(budget.nano, sum);
-        if (sum.spent + sum.pending + maximum.cost > allowed)
-          return budgetExcess(level, budget, sum, maximum.cost, now, allowed);
-      }
+    if (maximum.cost <= 0) return undefined;
+    const limited = counts.sumsOf(budgets);
+    for (let i = 0; i < limited.length; i++) {
+      const { budget, sum } = limited[i] as BudgetSum;
+      if (budget.soft) continue;
+      this.rollOver(sum, now);
+      const allowed = this.allowed(budget.nano, sum);
+      if (sum.spent + sum.pending + maximum.cost > allowed)
+        return budgetExcess(level, budget, sum, maximum.cost, now, allowed);
+    }
     return undefined;
   }
 
@@ -441,14 +461,15 @@ export class MemoryLimiter extends Limiter {
     return rateLimitState({ sum: window.sum(now), reset: window.timeUntilEmpty(now) }, limit, this.partOf(limit));
   }
 
-  /** Returns what leaves less: a known state, or a window's, which is only made then. */
-  private tighterLimit(
+  /** Adds to a window. Returns what leaves less: a known state, or the window's, which is only made then. */
+  private addToWindow(
     known: RateLimitState | undefined,
     window: RateWindow,
+    amount: number,
     limit: number,
     now: number,
   ): RateLimitState {
-    const remaining = Math.max(0, this.partOf(limit) - window.sum(now));
+    const remaining = Math.max(0, this.partOf(limit) - window.add(now, amount));
     return known && known.remaining <= remaining ? known : this.rateLimitState(window, limit, now);
   }
 
@@ -459,21 +480,19 @@ export class MemoryLimiter extends Limiter {
     now: number,
     grant: MutableGrant,
   ): void {
-    const { rpm = 0, tpm = 0, budgets = [] } = level.limits;
+    const { rpm = 0, tpm = 0, budgets = NO_BUDGETS } = level.limits;
     counts.running++;
-    if (rpm > 0) {
-      counts.requests.add(now, 1);
-      grant.requests = this.tighterLimit(grant.requests, counts.requests, rpm, now);
-    }
+    if (rpm > 0) grant.requests = this.addToWindow(grant.requests, counts.requests, 1, rpm, now);
     if (tpm > 0) {
-      counts.tokens.add(now, tokensToReserve(maximum, this.partOf(tpm)));
-      grant.tokens = this.tighterLimit(grant.tokens, counts.tokens, tpm, now);
+      const tokens = tokensToReserve(maximum, this.partOf(tpm));
+      grant.tokens = this.addToWindow(grant.tokens, counts.tokens, tokens, tpm, now);
     }
-    for (let i = 0; i < budgets.length; i++) {
-      const budget = budgets[i] as Budget;
-      const sum = this.sumOf(counts, budget.per, now);
-      warnIfNearlySpent(grant, level, budget, sum.spent);
-      if (!isRepeated(budgets, i)) sum.pending += maximum.cost;
+    const limited = counts.sumsOf(budgets);
+    for (let i = 0; i < limited.length; i++) {
+      const { budget, sum, isRepeated } = limited[i] as BudgetSum;
+      this.rollOver(sum, now);
+      if (budget.soft) warnIfNearlySpent(grant, level, budget, sum.spent);
+      if (!isRepeated) sum.pending += maximum.cost;
     }
   }
 
@@ -488,14 +507,14 @@ export class MemoryLimiter extends Limiter {
   /** Returns the current sum of a period; what was spent before must be loaded. */
   private sumOf(counts: ScopeCounts, per: Period, now: number): SpentSum {
     const sum = counts.sum(per) as SpentSum;
-    this.rollOver(sum, per, now);
+    this.rollOver(sum, now);
     return sum;
   }
 
   /** Resets a sum when its period is over, and none that has been counted has come back. */
-  private rollOver(sum: SpentSum, per: Period, now: number): void {
+  private rollOver(sum: SpentSum, now: number): void {
     if (now < sum.latest) return;
-    const span = this.calendar.span(per, now);
+    const span = this.calendar.span(sum.per, now);
     Object.assign(sum, span, { latest: span.end, spent: 0, pending: 0, reported: 0, known: 0, elsewhere: 0 });
   }
 
@@ -512,9 +531,10 @@ export class MemoryLimiter extends Limiter {
   /** Returns a kind of period whose earlier spending is not loaded; undefined: all is loaded. */
   private unloadedPeriod(levels: readonly LimitLevel[], now: number): Period | undefined {
     for (const { scope, limits } of levels) {
-      const { budgets = [] } = limits;
+      const { budgets = NO_BUDGETS } = limits;
       if (budgets.length === 0) continue;
       const counts = this.countsOf(scope);
+      if (hasSums(counts, budgets, now)) continue;
       for (const { per } of budgets) {
         if (!lacksSum(counts, per, now)) continue;
         const before = this.ledgerSpending.get(per);
@@ -599,7 +619,18 @@ export class MemoryLimiter extends Limiter {
 /** Reports whether the sum of a period must be loaded: there is none, or it is another's, as a clock was set back or forth. */
 function lacksSum(counts: ScopeCounts, per: Period, now: number): boolean {
   const sum = counts.sum(per);
-  return sum === undefined || now < sum.start || (now >= sum.end && now < sum.latest);
+  return sum === undefined || isOther(sum, now);
+}
+
+/** Reports whether a sum is that of another period, as a clock was set back or forth. */
+const isOther = ({ start, end, latest }: SpentSum, now: number): boolean => now < start || (now >= end && now < latest);
+
+/** Reports whether no sum of these budgets must be loaded. */
+function hasSums(counts: ScopeCounts, budgets: readonly Budget[], now: number): boolean {
+  const limited = counts.sumsOf(budgets);
+  if (limited.length < budgets.length) return false;
+  for (let i = 0; i < limited.length; i++) if (isOther((limited[i] as BudgetSum).sum, now)) return false;
+  return true;
 }
 
 function hasRates(levels: readonly LimitLevel[]): boolean {

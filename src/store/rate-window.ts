@@ -12,13 +12,14 @@ export class RateWindow {
   private last = 0;
   private total = 0;
 
-  /** @param now Unix milliseconds */
-  add(now: number, amount: number): void {
+  /** @param now Unix milliseconds @returns the sum */
+  add(now: number, amount: number): number {
     this.advance(now);
     const at = this.current % SECONDS;
     this.seconds[at] = (this.seconds[at] as number) + amount;
     this.total += amount;
     this.last = this.current;
+    return this.total;
   }
 
   /** Corrects an amount added earlier; the correction expires with it. @param more may be negative */

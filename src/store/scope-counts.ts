@@ -1,4 +1,6 @@
 import type { Period } from "../core/calendar.ts";
+import type { Budget } from "../core/limit-kinds.ts";
+import { isRepeated, NEARLY_SPENT } from "./limit-results.ts";
 import { RateWindow } from "./rate-window.ts";
 
 /** Money of one scope in one kind of period. */
@@ -18,6 +20,16 @@ export interface SpentSum {
   elsewhere: number;
 }
 
+/** A budget with the sum that it limits. */
+export interface BudgetSum {
+  readonly budget: Budget;
+  readonly sum: SpentSum;
+  /** Whether an earlier budget limits the same sum. */
+  readonly isRepeated: boolean;
+  /** The sum from which on one of the budgets that limit it is reported. */
+  readonly firstMark: number;
+}
+
 /** All counts of one scope. */
 export class ScopeCounts {
   private requestWindow: RateWindow | undefined;
@@ -26,6 +38,10 @@ export class ScopeCounts {
   /** The number of the exchange that was last settled here. */
   lastSettled = 0;
   readonly sums: SpentSum[] = [];
+  /** The budgets that were asked for last, with the sums that there were. */
+  private lastBudgets: readonly Budget[] = [];
+  private budgetSums: readonly BudgetSum[] = [];
+  private sumCount = 0;
 
   constructor(private readonly windows: UsedWindows) {}
 
@@ -34,6 +50,21 @@ export class ScopeCounts {
     const { sums } = this;
     for (let i = 0; i < sums.length; i++) if (sums[i]?.per === per) return sums[i];
     return undefined;
+  }
+
+  /** Returns those budgets that have a sum. Nearly always they are the same as before: each request asks for them many times. */
+  sumsOf(budgets: readonly Budget[]): readonly BudgetSum[] {
+    const { lastBudgets, sums } = this;
+    if (this.sumCount === sums.length && (budgets === lastBudgets || areSame(budgets, lastBudgets)))
+      return this.budgetSums;
+    this.lastBudgets = budgets;
+    this.sumCount = sums.length;
+    this.budgetSums = budgets.flatMap((budget, at): BudgetSum[] => {
+      const sum = this.sum(budget.per);
+      const marks = budgets.filter(({ per }) => per === budget.per).map(({ nano }) => nano * NEARLY_SPENT);
+      return sum ? [{ budget, sum, isRepeated: isRepeated(budgets, at), firstMark: Math.min(...marks) }] : [];
+    });
+    return this.budgetSums;
   }
 
   // Created on first use: there may be many keys, most of which have budgets only.
@@ -61,10 +92,20 @@ export class ScopeCounts {
   }
 }
 
+/** Reports whether budgets are equal: those of a request from another process are copies. */
+const areSame = (some: readonly Budget[], others: readonly Budget[]): boolean =>
+  some.length === others.length &&
+  some.every(({ nano, per, soft }, at) => {
+    const other = others[at] as Budget;
+    return nano === other.nano && per === other.per && soft === other.soft;
+  });
+
 /** The scopes that have windows. Over time there are many keys, few of which have just been used. */
 export class UsedWindows {
   private readonly scopes: ScopeCounts[] = [];
   private next = 0;
+  /** Number of scopes to look at for those that were added. */
+  private due = 0;
 
   get size(): number {
     return this.scopes.length;
@@ -72,12 +113,15 @@ export class UsedWindows {
 
   add(scope: ScopeCounts): void {
     this.scopes.push(scope);
+    this.due += LOOKS_PER_SCOPE;
   }
 
-  /** Frees the empty windows of the next few scopes: more than one request adds. */
+  /** Frees the empty windows of the next few scopes: more than have been added. */
   freeEmpty(now: number): void {
     const { scopes } = this;
-    for (let left = Math.min(SCOPES_AT_ONCE, scopes.length); left > 0; left--) {
+    const looks = Math.min(1 + this.due, scopes.length);
+    this.due = 0;
+    for (let left = looks; left > 0; left--) {
       const at = this.next % scopes.length;
       if (!(scopes[at] as ScopeCounts).freeEmptyWindows(now)) this.next = at + 1;
       else {
@@ -88,5 +132,5 @@ export class UsedWindows {
   }
 }
 
-/** A request has at most about six levels. */
-const SCOPES_AT_ONCE = 8;
+/** Scopes to look at for each that is added. */
+const LOOKS_PER_SCOPE = 4;

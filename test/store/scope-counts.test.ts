@@ -1,5 +1,6 @@
 import t from "tap";
-import { ScopeCounts, UsedWindows } from "../../src/store/scope-counts.ts";
+import type { Budget } from "../../src/core/limit-kinds.ts";
+import { ScopeCounts, type SpentSum, UsedWindows } from "../../src/store/scope-counts.ts";
 
 const START = 1_800_000_000_000;
 
@@ -32,3 +33,31 @@ t.test("what is in a window stays, and a freed one counts anew", (t) => {
   t.equal(windows.size, 1);
   t.end();
 });
+
+t.test(
+  "budgets are found with the sums that exist, also those that begin later, and other budgets with theirs",
+  (t) => {
+    const scope = new ScopeCounts(new UsedWindows());
+    const sum = (per: Budget["per"]): SpentSum => ({
+      ...{ per, start: 0, end: 1, latest: 1, spent: 0, pending: 0, reported: 0, known: 0, elsewhere: 0 },
+    });
+    const budget = (per: Budget["per"], nano: number): Budget => ({ per, nano, soft: false });
+    const budgets = [budget("day", 200), budget("month", 900), budget("day", 100)];
+    const found = (of: readonly Budget[]) =>
+      scope.sumsOf(of).map((each) => [each.budget.nano, each.sum.per, each.isRepeated, each.firstMark]);
+    t.same(found(budgets), []);
+    scope.sums.push(sum("day"));
+    const daily = [
+      [200, "day", false, 80],
+      [100, "day", true, 80],
+    ];
+    t.same(found(budgets), daily);
+    scope.sums.push(sum("month"));
+    t.same(found(budgets), [daily[0], [900, "month", false, 720], daily[1]]);
+    t.equal(scope.sumsOf(structuredClone(budgets)), scope.sumsOf(budgets), "a copy is the same");
+    t.same(found([budget("day", 50)]), [[50, "day", false, 40]]);
+    t.same(found([]), []);
+    t.equal(scope.sumsOf(budgets)[0]?.sum, scope.sums[0]);
+    t.end();
+  },
+);
