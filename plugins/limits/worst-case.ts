@@ -234,13 +234,10 @@ function requestedDrawing({ body, protocol: { output } }: RouteExchange | SendEx
   const tools = all.filter((tool) => tool?.["type"] === type);
   const models = tools.map((tool) => (typeof tool?.["model"] === "string" ? tool["model"] : undefined));
   // The words may be deeper in a tool, which some servers may read.
-  if (tools.length === 0) return { tokens: tokensOf(undefined, () => ""), models };
+  if (tools.length === 0) return { tokens: atLeastNone(tokensOf(undefined, () => "")), models };
   let tokens = 0;
   for (const [i, tool] of tools.entries())
-    tokens = Math.max(
-      tokens,
-      tokensOf(models[i], (name) => tool?.[name]),
-    );
+    tokens = Math.max(tokens, atLeastNone(tokensOf(models[i], (name) => tool?.[name])));
   return { tokens, models };
 }
 
@@ -251,8 +248,11 @@ function answerImageTokens({ body, form, protocol }: RouteExchange | SendExchang
   // What has not arrived of a form may be the dearest.
   const asked = (name: string) =>
     form ? (form.fields.get(name) ?? (form.replayable ? undefined : "")) : body.uniqueValue(name);
-  return (model) => images.tokensOf(model, asked);
+  return (model) => atLeastNone(images.tokensOf(model, asked));
 }
+
+/** Returns a protocol's figure, or the usual one where it is none: no limit compares with NaN, and a negative one would add room. */
+const atLeastNone = (tokens: number): number => (tokens >= 0 ? Math.min(tokens, MAX_TOKENS) : UNKNOWN_OUTPUT);
 
 /** Returns how many web searches a request allows the vendor to make: what they find is counted once it has been found. */
 function requestedSearches({ body, protocol: { output } }: RouteExchange | SendExchange): number {

@@ -3,6 +3,11 @@ import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { worstCase } from "../../../plugins/limits/worst-case.ts";
+import openaiImages from "../../../plugins/protocols/openai-images/index.ts";
+import openaiResponses from "../../../plugins/protocols/openai-responses/index.ts";
+import { Body } from "../../../src/core/body.ts";
+import { scan } from "../../../src/wire/json.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { sample } from "../../support/sample.ts";
 import { httpUpstream } from "../../support/upstream.ts";
@@ -398,6 +403,34 @@ limits: { default: { budget: $0.4 } }
     return answer.status;
   };
   t.same([await edit("dear"), await edit("sized"), await edit("cheap")], [429, 429, 200]);
+});
+
+t.test("a protocol's figure that is none is not reserved", async (t) => {
+  const { images } = openaiImages;
+  for (const [figure, tokens] of [
+    [Number.NaN, 4096],
+    [-5, 4096],
+    [Number.POSITIVE_INFINITY, 1e12],
+    [7, 7],
+  ] as const)
+    for (const [protocol, body] of [
+      [{ ...openaiImages, images: { ...images, tokensOf: () => figure } }, { prompt: "a" }],
+      [
+        { ...openaiResponses, output: { ...openaiResponses.output, imageTool: ["draw", () => figure] } },
+        { input: "a", max_output_tokens: 0, tools: [{ type: "draw" }] },
+      ],
+    ] as const) {
+      const price = { input: 0, output: 1, image_generation: { "*": { output: 1 } } };
+      const target = {
+        ...{ model: "m", provider: { speaks: [protocol.name] }, maxOutputTokens: protocol.images ? undefined : 0 },
+        prices: { versionAt: () => ({ price }) },
+      };
+      const bytes = Buffer.from(JSON.stringify(body));
+      const scanned = new Body([bytes], scan(bytes));
+      const exchange = { operation: { generates: true }, body: scanned, protocol, targets: [target], time: 0 };
+      const worst = await worstCase(exchange as never, {} as never);
+      t.equal(worst.maximum.cost, tokens * 1000, `${protocol.name} ${figure}`);
+    }
 });
 
 t.test("each picture of a form is reserved for, all that a form may have where they have not arrived", async (t) => {
