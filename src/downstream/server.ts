@@ -75,7 +75,7 @@ export class Downstream {
   private heads: HeadLimits;
   private readonly connections: Connections;
   private readonly overload: Overload;
-  private readonly waitHandler: WaitHandler<QueuedRequest> = {
+  private readonly waitHandler: WaitHandler<QueuedArrival> = {
     callerOf: ({ arrival, known: { rawQuery, address } }) =>
       presentedKey(arrival.request.headerList) ?? (rawQuery.includes("key=") ? rawQuery : address),
     serve: (queued) => this.serveQueued(queued),
@@ -252,7 +252,7 @@ export class Downstream {
     this.overload.add(new WaitingRequest(since, queued, this.waitHandler));
   }
 
-  private serveQueued(queued: QueuedRequest): void {
+  private serveQueued(queued: QueuedArrival): void {
     try {
       this.beginExchange(queued.arrival, this.current(), queued.known);
     } catch (thrown) {
@@ -260,14 +260,14 @@ export class Downstream {
     }
   }
 
-  private refuse({ arrival: { request, response }, known, generation }: QueuedRequest, thrown: unknown): void {
+  private refuse({ arrival: { request, response }, known, generation }: QueuedArrival, thrown: unknown): void {
     const error = GatewayError.from(thrown);
     refuseEarly(request, response, generation, error, known);
     this.onRefused(error.code);
   }
 
   private refuseOverloaded(
-    { arrival: { request, response }, known, generation }: QueuedRequest,
+    { arrival: { request, response }, known, generation }: QueuedArrival,
     retryAfter: number,
   ): void {
     const dialect = generation.paths.dialect(known.rawPath, request.headerList);
@@ -451,7 +451,7 @@ const dropRepeatedMembers = (query: Query, protocol: Protocol): string[] =>
   query.removeWhere((name) => repeatsCheckedMember(name, protocol));
 
 /** A request that waits for its turn. */
-interface QueuedRequest {
+interface QueuedArrival {
   readonly arrival: RequestArrival;
   readonly known: RequestFacts;
   /** That of its arrival, in which it is refused. */

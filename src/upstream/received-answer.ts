@@ -35,7 +35,7 @@ export interface AnswerBuffers {
   readonly limits: BufferLimits;
 }
 
-interface AnswerParts {
+interface AnswerContext {
   readonly exchange: Exchange;
   readonly attempt: Attempt;
   readonly health: Health;
@@ -55,7 +55,7 @@ export class ReceivedAnswer extends BufferedResponse implements UpstreamAnswer {
   constructor(
     upstream: UpstreamResponse,
     head: Pick<Head, "status" | "headers" | "framing" | "maxFrame">,
-    private readonly of: AnswerParts,
+    private readonly of: AnswerContext,
   ) {
     super(upstream, head);
   }
