@@ -45,14 +45,14 @@ export default class Rewrite implements Plugin {
   }
 
   send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
-    const state = this.state(exchange);
-    if (attempt.withoutState) state.translation ??= this.translations.translationOfUntranslated(exchange);
-    const reading = state.translation?.prepare(attempt);
+    if (attempt.withoutState)
+      this.state(exchange).translation ??= this.translations.translationOfUntranslated(exchange);
+    const reading = this.state.existing(exchange)?.translation?.prepare(attempt);
     return reading ? reading.then(() => this.write(exchange, attempt)) : this.write(exchange, attempt);
   }
 
   private write(exchange: SendExchange, attempt: Attempt): void {
-    if (this.state(exchange).translation?.encode(attempt)) return;
+    if (this.state.existing(exchange)?.translation?.encode(attempt)) return;
     const { model, provider } = attempt.target;
     const { requestedModel, pathModel, caller } = exchange;
     attempt.mapOtherModels(caller, ({ name, path }) =>
@@ -93,7 +93,8 @@ export default class Rewrite implements Plugin {
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined | Promise<Stage | undefined> {
-    const { translation, askedForUsage } = this.state(exchange);
+    const state = this.state.existing(exchange);
+    const translation = state?.translation;
     translation?.reportLosses();
     const attempt = exchange.attempts.at(-1);
     if (translation && attempt?.operation) return translation.translateResponse(exchange, attempt, head);
@@ -101,7 +102,7 @@ export default class Rewrite implements Plugin {
       return this.translations.translationOfUntranslated(exchange).replaceByEstimate(head);
     if (head.status >= 400 && !head.framing) return this.translations.checkErrorResponse(exchange, head);
     const { includeUsage } = exchange.protocol;
-    if (!head.framing || !includeUsage || !askedForUsage) return undefined;
+    if (!head.framing || !includeUsage || !state?.askedForUsage) return undefined;
     // The client did not request a chunk that only carries usage.
     return (frame) => (includeUsage.extra(frame) ? [] : frame);
   }

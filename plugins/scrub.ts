@@ -21,6 +21,8 @@ import { type FoundMark, type MarkTable, markTableFor } from "./scrub/match.ts";
 /** Maximum number of marks named in one notice: it becomes a header. */
 const MAX_NAMED = 8;
 
+const NONE: readonly FoundMark[] = [];
+
 /** Reports whether a name is in the catalogue, or matches one of its prefixes. */
 const isListed = (name: string): boolean =>
   catalogue.some(({ where, match }) => {
@@ -102,11 +104,11 @@ export default class Scrub implements Plugin {
 
   request(exchange: RequestExchange): void {
     const table = this.table(exchange.protocol.name);
-    const found = this.modelMarks(exchange, table);
+    let found = this.modelMarks(exchange, table);
     const { body } = exchange;
     if (body.scan) {
-      const marks = table.body.search(body.scan, (start, end) => body.slice(start, end), this.shouldRemove);
-      found.push(...marks.found);
+      const marks = table.body.search(body.scan, body, this.shouldRemove);
+      found = found.length === 0 ? marks.found : [...found, ...marks.found];
       exchange.edit(marks.edits);
     }
     this.reportMarks(exchange, found);
@@ -118,12 +120,7 @@ export default class Scrub implements Plugin {
     const { name } = exchange.protocol;
     const table = this.table(name);
     if (!table.exceptions || !body.scan || !Marketplace.isNative(target, name)) return;
-    const { found, edits } = table.exceptions.search(
-      body.scan,
-      (start, end) => body.slice(start, end),
-      this.shouldRemove,
-      target.provider.url,
-    );
+    const { found, edits } = table.exceptions.search(body.scan, body, this.shouldRemove, target.provider.url);
     attempt.edit(edits);
     this.reportMarks(exchange, found);
   }
@@ -153,9 +150,9 @@ export default class Scrub implements Plugin {
    * Finds routing in the model's name. A model of the marketplace is never changed, whatever its name; another name is changed
    * only to a model that the caller may use, so that an error about an unknown model still names the one requested.
    */
-  private modelMarks(exchange: RequestExchange, { model }: MarkTable): FoundMark[] {
+  private modelMarks(exchange: RequestExchange, { model }: MarkTable): readonly FoundMark[] {
     const { requestedModel: asked } = exchange;
-    if (asked === undefined || this.marketplace.find(asked)) return [];
+    if (asked === undefined || this.marketplace.find(asked)) return NONE;
     const found: FoundMark[] = [];
     for (let rest = model.removeOne(asked); rest; rest = model.removeOne(rest.name)) {
       found.push(rest.found);

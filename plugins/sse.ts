@@ -78,7 +78,7 @@ export default class Sse implements Plugin {
   }
 
   done(exchange: DoneExchange): void {
-    clearTimeout(this.pingTimer(exchange).timer);
+    clearTimeout(this.pingTimer.existing(exchange)?.timer);
   }
 
   private sendPing(exchange: ResponseExchange, ping: Buffer): void {

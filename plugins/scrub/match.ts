@@ -73,6 +73,13 @@ interface NameMarks {
 
 const NO_MARKS: NameMarks = { mark: undefined, deeper: undefined };
 
+interface SearchResult {
+  readonly found: readonly FoundMark[];
+  readonly edits: readonly Edit[];
+}
+
+const NOTHING_FOUND: SearchResult = { found: [], edits: [] };
+
 /** The marks at one level of a JSON body, and the members with marks at deeper levels. */
 export class MarkTree {
   private readonly names: MarkNames;
@@ -102,17 +109,23 @@ export class MarkTree {
   /**
    * Finds marks in an object.
    * @param scanned the object's members
-   * @param slice returns the bytes between two of their positions
+   * @param source has their bytes
    * @param take whether a mark is to be removed
    * @param provider its address, where only values are searched that are marks to other providers
    * @returns the marks found, and the edits that remove the taken ones
    */
   search(
     scanned: Scan,
-    slice: (start: number, end: number) => Buffer,
+    source: { slice(start: number, end: number): Buffer },
     take: ShouldRemove,
     provider?: URL,
-  ): { found: FoundMark[]; edits: Edit[] } {
+  ): SearchResult {
+    for (const { name } of scanned.members)
+      if (this.marksOf(name) !== NO_MARKS) return this.searchMarked(scanned, source, take, provider);
+    return NOTHING_FOUND;
+  }
+
+  private searchMarked(...[scanned, source, take, provider]: Parameters<MarkTree["search"]>): SearchResult {
     const found: FoundMark[] = [];
     const edits: Edit[] = [];
     let gone: Set<string> | undefined;
@@ -121,14 +134,14 @@ export class MarkTree {
       if (
         mark &&
         (mark.kinds === undefined || mark.kinds.has(kind)) &&
-        !isExempt(mark, () => slice(start, end), provider)
+        !isExempt(mark, () => source.slice(start, end), provider)
       ) {
         found.push({ name, mark });
         if (take(mark)) gone = (gone ?? new Set()).add(name);
         continue;
       }
       if (!deeper) continue;
-      const value = slice(start, end);
+      const value = source.slice(start, end);
       const inner = deeper.each ? deeper.level.inList(value, take) : deeper.level.inObject(value, take, name);
       const path = deeper.each ? `${name}[]` : name;
       for (const one of inner.found) found.push({ name: `${path}.${one.name}`, mark: one.mark });
@@ -156,7 +169,7 @@ export class MarkTree {
   inObject(bytes: Buffer, take: ShouldRemove, name = ""): Cleaned {
     if (bytes[0] !== OPEN_OBJECT) return { found: [], bytes };
     const scanned = scanInner(bytes, name);
-    const { found, edits } = this.search(scanned, (start, end) => bytes.subarray(start, end), take);
+    const { found, edits } = this.search(scanned, bytes, take);
     return { found, bytes: edits.length > 0 ? Buffer.concat(splice([bytes], edits)) : bytes };
   }
 
@@ -199,7 +212,7 @@ function scanInner(bytes: Buffer, name: string): Scan {
 }
 
 interface Cleaned {
-  found: FoundMark[];
+  found: readonly FoundMark[];
   bytes: Buffer;
 }
 

@@ -196,8 +196,7 @@ export class Exchange {
   head: Head | undefined;
   /** Whether a stage runs whose frames are translated after it; set by the engine. */
   seesUntranslated = false;
-  /** Values that plugins keep for this exchange, each in its slot. */
-  readonly slots: Slots = new Map();
+  private usedSlots: Slots | undefined;
   /** True once the response is known to be a stream. */
   streaming = false;
   /** Status sent downstream; 0 until then. */
@@ -501,6 +500,17 @@ export class Exchange {
    */
   unmaskResponseText(...names: string[]): Stage | undefined {
     return unmaskResponseText(this, names);
+  }
+
+  /** Values that plugins keep for this exchange, each in its slot. */
+  get slots(): Slots {
+    this.usedSlots ??= new Map();
+    return this.usedSlots;
+  }
+
+  /** Whether a plugin keeps any. */
+  get hasSlots(): boolean {
+    return this.usedSlots !== undefined;
   }
 
   /** The last attempt; undefined: no provider has been requested. */

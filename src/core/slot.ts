@@ -1,8 +1,19 @@
 /** The values that plugins keep for one exchange, each in its own slot. */
 export type Slots = Map<object, unknown>;
 
-/** Returns the value of an exchange in this slot; created on first access. */
-type Slot<Value> = (exchange: { readonly slots: Slots }) => Value;
+interface SlotOwner {
+  readonly slots: Slots;
+  /** False: nothing is in them. */
+  readonly hasSlots?: boolean;
+}
+
+/** The values of one slot in all exchanges. */
+interface Slot<Value> {
+  /** Returns the value of an exchange; created on first access. */
+  (exchange: SlotOwner): Value;
+  /** Returns it if it has been created. */
+  existing(exchange: SlotOwner): Value | undefined;
+}
 
 /**
  * Creates a slot for a plugin's state in every exchange, freed with the exchange. Call it once: as a field of the plugin, then
@@ -10,11 +21,14 @@ type Slot<Value> = (exchange: { readonly slots: Slots }) => Value;
  */
 export function slot<Value>(make: () => Value): Slot<Value> {
   const key = {};
-  return ({ slots }) => {
+  const value = ({ slots }: SlotOwner): Value => {
     const known = slots.get(key);
     if (known !== undefined || slots.has(key)) return known as Value;
-    const value = make();
-    slots.set(key, value);
-    return value;
+    const made = make();
+    slots.set(key, made);
+    return made;
   };
+  const existing = (exchange: SlotOwner): Value | undefined =>
+    exchange.hasSlots === false ? undefined : (exchange.slots.get(key) as Value | undefined);
+  return Object.assign(value, { existing });
 }

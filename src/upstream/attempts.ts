@@ -53,6 +53,16 @@ import {
 import type { TargetHealth } from "./target-health.ts";
 import { timeoutError } from "./transport-error.ts";
 
+/** A request with its targets, best first. */
+interface RoutedRequest {
+  readonly exchange: Exchange;
+  readonly targets: readonly Target[];
+  readonly chain: Chain;
+  readonly client: ClientSide;
+  /** Whether it can be sent more than once. */
+  readonly canReplay: boolean;
+}
+
 /** The outcome of one attempt. */
 interface AttemptResult {
   readonly attempt: Attempt;
@@ -102,25 +112,36 @@ export class Upstreams {
    * what is retried, and where; nothing is retried once a byte has gone to the client.
    * @throws GatewayError of the last attempt.
    */
-  async reach(exchange: Exchange, chain: Chain, client: ClientSide): Promise<UpstreamAnswer> {
+  reach(exchange: Exchange, chain: Chain, client: ClientSide): Promise<UpstreamAnswer> {
     const targets = this.health.ordered(exchange.targets, callerIdOf(exchange));
-    let target = this.firstTarget(targets, callerIdOf(exchange));
+    const target = this.firstTarget(targets, callerIdOf(exchange));
     if (!target) throw noTargetError(exchange);
     this.budget.countRequest();
     // Read before the first attempt: a form that is streamed through can be sent to one provider only.
-    const cannotReplay = exchange.form?.replayable === false;
+    const canReplay = exchange.form?.replayable !== false;
+    const request = { exchange, targets, chain, client, canReplay };
+    return this.tryTarget(request, target).then((result) => {
+      const { attempt, outcome, upstream, error } = result;
+      return outcome === "final" && upstream && !error
+        ? this.buildAnswer(upstream, exchange, attempt, upstream.status === 429)
+        : this.retry(request, result);
+    });
+  }
+
+  /** Tries further targets after the first one, where that makes sense, and returns or throws what comes last. */
+  private async retry(request: RoutedRequest, first: AttemptResult): Promise<UpstreamAnswer> {
+    const { exchange, targets, chain, canReplay } = request;
     let retries: RetryPlan | undefined;
-    for (;;) {
-      const result = await this.tryTarget(exchange, target, targets, chain, client);
+    for (let result = first; ; ) {
       const { attempt, outcome, upstream, error, wait } = result;
-      if (outcome !== "final" && !cannotReplay)
+      if (outcome !== "final" && canReplay)
         retries ??= new RetryPlan(exchange, targets, this.budget, this.health, this.slots);
       const next = retries?.nextAfter(attempt, outcome, wait);
       if (next) {
         exchange.activeResponse = undefined;
         if (upstream) await this.discardResponse(upstream, exchange, attempt, chain);
         if (next.wait > 0) await waitUnlessAborted(next.wait, exchange);
-        target = next.target;
+        result = await this.tryTarget(request, next.target);
         continue;
       }
       // A final 429 is about this very request, and would be repeated.
@@ -180,13 +201,7 @@ export class Upstreams {
   }
 
   /** @throws GatewayError where the provider has no free slot, and none becomes free within the time of the request */
-  private async tryTarget(
-    exchange: Exchange,
-    target: Target,
-    targets: readonly Target[],
-    chain: Chain,
-    client: ClientSide,
-  ): Promise<AttemptResult> {
+  private async tryTarget({ exchange, targets, chain, client }: RoutedRequest, target: Target): Promise<AttemptResult> {
     const wasUsable = targets.length > 1 && this.health.isUsable(target, callerIdOf(exchange));
     const acquired = this.slots.acquire(target.provider, exchange);
     const queuedAt = acquired instanceof Promise ? exchange.elapsed : undefined;

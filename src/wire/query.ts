@@ -53,7 +53,7 @@ export class Query {
   }
 
   names(): string[] {
-    return this.pairs.map((pair) => pair.name);
+    return this.isEmpty ? [] : this.pairs.map((pair) => pair.name);
   }
 
   /** Returns the first name that occurs twice, if any. @param names ignores all other names */
