@@ -1,5 +1,6 @@
 import sonic, { type SonicBoom } from "sonic-boom";
 import { LF } from "../wire/grammar.ts";
+import { internalize } from "../wire/internalize.ts";
 
 /** The gateway's log. Never pass headers, bodies or credentials to it. */
 export abstract class Log {
@@ -21,9 +22,13 @@ export class JsonLog extends Log {
   private readonly lines: LineWriter;
   /** The lowest level that is written. */
   private minLevel = 30;
-  /** The second of the last line, and its ISO text up to the decimal point. */
+  /** Second and level of the last line, and its text up to the decimal point. */
   private second = -1;
-  private time = "";
+  private lastLevel = 0;
+  private upToSecond = "";
+  /** Its message, and the text of that. */
+  private message: string | undefined;
+  private lastMember = "";
 
   /**
    * @param fd the output; default: standard output. It must not block: a write that waits for a reader occupies a thread, and a
@@ -71,20 +76,33 @@ export class JsonLog extends Log {
 
   private log(level: number, fields: object, message: string): void {
     if (level < this.minLevel) return;
-    const head = `{"level":${level},"time":"${this.now()}",`;
-    this.lines.writeLine(`${head}${membersOf(fields ?? {})}"msg":${JSON.stringify(message)}}\n`);
+    this.lines.writeLine(this.start(level) + membersOf(fields ?? {}) + this.end(message));
   }
 
-  private now(): string {
+  /** Returns a line up to its members. */
+  private start(level: number): string {
     const now = Date.now();
     const second = Math.floor(now / 1000);
-    if (second !== this.second) {
+    if (second !== this.second || level !== this.lastLevel) {
       this.second = second;
-      this.time = new Date(now).toISOString().slice(0, 20);
+      this.lastLevel = level;
+      this.upToSecond = internalize(`{"level":${level},"time":"${new Date(now).toISOString().slice(0, 20)}`);
     }
-    return `${this.time}${String(1000 + (now % 1000)).slice(1)}Z`;
+    return this.upToSecond + MILLISECONDS[now % 1000];
+  }
+
+  /** Returns a line from its message on. */
+  private end(message: string): string {
+    if (message !== this.message) {
+      this.message = message;
+      this.lastMember = internalize(`"msg":${JSON.stringify(message)}}\n`);
+    }
+    return this.lastMember;
   }
 }
+
+/** What follows the seconds of a time, for each millisecond. */
+const MILLISECONDS = Array.from({ length: 1000 }, (_, ms) => `${String(ms).padStart(3, "0")}Z",`);
 
 /**
  * Returns the members as JSON, each followed by a comma. A plugin's fields may be no object, or not serializable: the line then says

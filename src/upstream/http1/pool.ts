@@ -4,7 +4,7 @@ import { Connector } from "./connector.ts";
 import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
 import type { HttpProxy } from "./proxies.ts";
-import { type Addressing, checkRequest } from "./request-head.ts";
+import { type Addressing, addressingOf, checkRequest } from "./request-head.ts";
 import { forwarderRefusal } from "./tunnel.ts";
 
 interface PoolOptions {
@@ -66,11 +66,9 @@ export class Pool implements ConnectionOwner {
     const { protocol, host } = new URL(origin);
     const { proxy, lookup, connectInProcess } = options;
     this.forwarder = protocol === "http:" ? proxy : undefined;
-    this.addressing = {
-      host,
-      prefix: this.forwarder ? `http://${host}` : "",
-      proxyFields: this.forwarder?.authorization ?? "",
-    };
+    this.addressing = this.forwarder
+      ? addressingOf(host, `http://${host}`, this.forwarder.authorization)
+      : addressingOf(host);
     const receive = (socket: PooledSocket, bytes: Buffer): void => socket.connection?.receive(bytes);
     this.connector = new Connector(origin, { proxy, lookup, connectInProcess, receive });
   }

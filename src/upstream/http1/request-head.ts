@@ -2,18 +2,26 @@
 
 import { headerName, isConnectionHeader, TOKEN } from "../../wire/header-names.ts";
 import { isSendable, isSendableInPath } from "../../wire/headers.ts";
+import { internalize } from "../../wire/internalize.ts";
 import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
 
 /** How the requests of a pool are addressed. */
 export interface Addressing {
-  /** Host and port of the origin. */
-  readonly host: string;
   /** Prefix of the path: empty, or scheme and authority for a proxy (absolute-form, RFC 9112 §3.2.2). */
   readonly prefix: string;
-  /** Field lines for the proxy, each with its line end. */
-  readonly proxyFields: string;
+  /** What is between the path and the fields that are forwarded: the same for all. */
+  readonly afterPath: string;
 }
+
+/**
+ * @param host and port of the origin
+ * @param proxyFields field lines for the proxy, each with its line end
+ */
+export const addressingOf = (host: string, prefix = "", proxyFields = ""): Addressing => ({
+  prefix,
+  afterPath: internalize(` HTTP/1.1\r\nhost: ${host}\r\n${proxyFields}connection: keep-alive`),
+});
 
 /** Fields that only this client sets, besides the hop-by-hop ones. */
 const CLIENT_FIELDS: ReadonlySet<string> = new Set(["accept-encoding", "content-length", "expect", "host"]);
@@ -52,15 +60,19 @@ function faultyField(fields: readonly string[]): string | undefined {
  */
 export function requestHead(
   { method, path, fields }: Pick<HttpRequest, "method" | "path" | "fields">,
-  { host, prefix, proxyFields }: Addressing,
+  { prefix, afterPath }: Addressing,
   framing: number | "chunked" | undefined,
 ): string {
-  const start = `${method} ${prefix}${path} HTTP/1.1\r\nhost: ${host}\r\n${proxyFields}connection: keep-alive`;
-  const head = `${start}${endToEndLines(fields)}\r\naccept-encoding: identity\r\n`;
-  if (framing === "chunked") return `${head}transfer-encoding: chunked\r\n\r\n`;
+  const head = `${method} ${prefix}${path}${afterPath}${endToEndLines(fields)}`;
+  if (framing === "chunked") return head + CHUNKED_END;
   const length = framing || (METHODS_WITH_BODY.has(method) ? 0 : undefined);
-  return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`;
+  return length === undefined ? head + BODILESS_END : `${head}${BEFORE_LENGTH}${length}\r\n\r\n`;
 }
+
+const IDENTITY = "\r\naccept-encoding: identity\r\n";
+const CHUNKED_END = `${IDENTITY}transfer-encoding: chunked\r\n\r\n`;
+const BODILESS_END = `${IDENTITY}\r\n`;
+const BEFORE_LENGTH = `${IDENTITY}content-length: `;
 
 /**
  * Returns the lines of the fields that are forwarded to the origin, in original order and spelling, each behind a line's end.

@@ -30,11 +30,18 @@ const MAX_EXPECTED = 50;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const FORBIDDEN = /[\0-\x08\v\f\x0e-\x1f\x7f]/;
 
+/** The fields of the head that is being read: heads get copies, as arrays that grow take twice the memory. */
+const READ: { readonly lines: string[]; readonly names: HeaderName[]; count: number } = {
+  lines: [],
+  names: [],
+  count: 0,
+};
+
 /** A parsed head, with what it says about the body's framing and the connection. */
 export class ParsedHead implements ResponseHead {
   readonly status: number;
-  headers: string[] = [];
-  names: HeaderName[] | undefined = [];
+  headers: string[];
+  names: HeaderName[] | undefined;
   encoding: string | undefined;
   chunked = false;
   /** Bytes of the body, if given. */
@@ -57,9 +64,12 @@ export class ParsedHead implements ResponseHead {
     if (end === 0) throw new Http1Error("RESPONSE_NOT_HTTP");
     this.status = 100 * digitAt(9) + 10 * digitAt(10) + digitAt(11);
     this.isHttp11 = digitAt(7) === 1;
+    READ.count = 0;
     if (!readFields(text, end, this, expected))
       throw new Http1Error(FORBIDDEN.test(text) ? "RESPONSE_NOT_HTTP" : "RESPONSE_HEADER_INVALID");
     if (this.chunked && this.length !== undefined) throw new Http1Error("RESPONSE_FRAMED_TWICE");
+    this.headers = READ.lines.slice(0, 2 * READ.count);
+    this.names = READ.names.slice(0, READ.count);
     if (!this.connectionFields) return;
     this.headers = withoutHeaders(this.headers, this.connectionFields);
     this.names = undefined;
@@ -79,8 +89,9 @@ export class ParsedHead implements ResponseHead {
   field(name: HeaderName, value: string): void {
     const { key, isHopByHop, spelling } = name;
     if (!isHopByHop) {
-      this.headers.push(spelling, value);
-      this.names?.push(name);
+      READ.lines[2 * READ.count] = spelling;
+      READ.lines[2 * READ.count + 1] = value;
+      READ.names[READ.count++] = name;
       if (key === "content-length") this.setLength(value);
       else if (key === "content-encoding") this.encoding = this.encoding ? `${this.encoding}, ${value}` : value;
     } else if (isConnectionHeader(key)) this.connection(value);

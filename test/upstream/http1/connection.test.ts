@@ -5,6 +5,7 @@ import t, { type Test } from "tap";
 import { Connection, type ConnectionOwner, isClosedByPeer } from "../../../src/upstream/http1/connection.ts";
 import { Http1Error } from "../../../src/upstream/http1/errors.ts";
 import type { HttpRequest, RequestController } from "../../../src/upstream/http1/http-request.ts";
+import { addressingOf } from "../../../src/upstream/http1/request-head.ts";
 import { until } from "../../support/until.ts";
 
 /** A connection to a provider that the test plays itself. */
@@ -17,7 +18,7 @@ async function connected(t: Test, statusError: ConnectionOwner["statusError"] = 
   await once(socket, "connect");
   const told: string[] = [];
   const connection = new Connection(socket, {
-    addressing: { host: "h", prefix: "", proxyFields: "" },
+    addressing: addressingOf("h"),
     onReleased: () => told.push("released"),
     onClosed: () => told.push("closed"),
     statusError,

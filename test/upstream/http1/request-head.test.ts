@@ -1,7 +1,7 @@
 import t from "tap";
-import { checkRequest, requestHead } from "../../../src/upstream/http1/request-head.ts";
+import { addressingOf, checkRequest, requestHead } from "../../../src/upstream/http1/request-head.ts";
 
-const direct = { host: "h:1", prefix: "", proxyFields: "" };
+const direct = addressingOf("h:1");
 const head = (fields: string[], framing?: number | "chunked", method = "GET", addressing = direct) =>
   requestHead({ method, path: "/p?q", fields }, addressing, framing);
 /** The lines behind those that every request has in front. */
@@ -16,7 +16,7 @@ t.test("a request has its path, keeps the connection, and asks for an uncompress
 });
 
 t.test("a proxy that forwards the request itself gets the complete address, with its credentials", (t) => {
-  const addressing = { host: "h:1", prefix: "http://h:1", proxyFields: "proxy-authorization: Basic eA==\r\n" };
+  const addressing = addressingOf("h:1", "http://h:1", "proxy-authorization: Basic eA==\r\n");
   t.equal(
     head([], undefined, "GET", addressing),
     "GET http://h:1/p?q HTTP/1.1\r\nhost: h:1\r\n" +

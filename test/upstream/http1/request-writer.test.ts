@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { PassThrough, Readable, Writable } from "node:stream";
 import t from "tap";
 import type { HttpRequest } from "../../../src/upstream/http1/http-request.ts";
+import { addressingOf } from "../../../src/upstream/http1/request-head.ts";
 import { RequestWriter } from "../../../src/upstream/http1/request-writer.ts";
 import { until } from "../../support/until.ts";
 
@@ -10,11 +11,10 @@ const HEAD = "POST /p HTTP/1.1\r\nhost: h\r\nconnection: keep-alive\r\naccept-en
 /** A writer to something that stands in for a socket. */
 function writing<Taker extends Writable>(socket: Taker) {
   const told: string[] = [];
-  const writer = new RequestWriter(
-    socket as Writable as Socket,
-    { host: "h", prefix: "", proxyFields: "" },
-    { onBodySent: () => told.push("sent"), onBodyError: ({ code }) => told.push(code) },
-  );
+  const writer = new RequestWriter(socket as Writable as Socket, addressingOf("h"), {
+    onBodySent: () => told.push("sent"),
+    onBodyError: ({ code }) => told.push(code),
+  });
   const write = (body: HttpRequest["body"], length?: number) =>
     writer.write({ method: "POST", path: "/p", fields: [], body, length } as Partial<HttpRequest> as HttpRequest);
   return { socket, writer, write, told };
