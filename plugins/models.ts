@@ -88,17 +88,17 @@ export default class Models implements Plugin {
     const pin = choice && this.options.continuity === "on" ? conversationPin(exchange) : undefined;
     exchange.conversation = pin;
     const targets = this.preferStateOwner(balanceTargets(model, pin, this.health), exchange);
-    const pinAt = ({ id }: Model) => pin && `${pin} ${id}`;
-    exchange.targets =
-      others.length > 0
-        ? [...targets, ...others.flatMap((other) => balanceTargets(other, pinAt(other), this.health))]
-        : targets;
+    exchange.targets = others.length > 0 ? [...targets, ...this.fallbackTargets(others, pin)] : targets;
     if (exchange.targets.length === 0)
       throw new GatewayError("no_target", {
         message: `No provider of the model "${model.id}" is switched on.`,
         hint: "Its providers want credentials; the operator's verb check says which.",
         retry: false,
       });
+  }
+
+  private fallbackTargets(others: readonly Model[], pin: string | undefined): Target[] {
+    return others.flatMap((other) => balanceTargets(other, pin && `${pin} ${other.id}`, this.health));
   }
 
   /** Responds to `GET /v1/models`, `GET /v1/models/{id}` (an id may hold slashes) and the same in a protocol's own format. */
@@ -165,8 +165,9 @@ export default class Models implements Plugin {
 const NONE: readonly Model[] = [];
 
 /** Reports whether requests could be served in different ways. */
-const hasChoice = ({ targets }: Model): boolean =>
-  targets.length > 1 || targets.some(({ provider }) => provider.credentials.length > 1);
+const hasChoice = ({ targets }: Model): boolean => targets.length > 1 || targets.some(hasSeveralCredentials);
+
+const hasSeveralCredentials = ({ provider }: Target): boolean => provider.credentials.length > 1;
 
 /** Returns one body that OpenAI, Anthropic and OpenRouter-style clients can all parse. */
 const modelList = (models: readonly ListedModel[]) => ({

@@ -129,7 +129,7 @@ export default class Scrub implements Plugin {
     const { mode, responses = mode === "report" ? "keep" : "strip" } = this.options;
     if (responses === "keep") return undefined;
     const table = this.table(exchange.protocol.name);
-    head.headers.deleteWhere((name) => table.answerHeaders.find(name) !== undefined);
+    head.headers.deleteWhere(table.answerHeaders.has);
     const provider = exchange.attempt?.target.provider.name;
     const cleans = provider !== undefined && this.aggregators.has(provider);
     if (!cleans) return undefined;

@@ -60,7 +60,10 @@ export default class Sse implements Plugin {
   constructor(@inject(Options) private readonly options: z.infer<typeof Sse.options>) {}
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
-    if (!head.framing || head.status >= 300) return undefined;
+    return !head.framing || head.status >= 300 ? undefined : this.guardStream(exchange, head);
+  }
+
+  private guardStream(exchange: ResponseExchange, head: Head): Stage {
     const { protocol } = exchange;
     const ping = head.framing === "sse" ? protocol.ping : undefined;
     const timer = ping && setTimeout(() => this.sendPing(exchange, ping), this.options.ping * 1000);

@@ -38,6 +38,9 @@ export class MarkNames {
     }
   }
 
+  /** Reports whether a name is a mark. */
+  readonly has = (name: string): boolean => this.find(name) !== undefined;
+
   find(name: string): Mark | undefined {
     const known = this.cache.get(name);
     if (known !== undefined) return known ?? undefined;

@@ -72,7 +72,14 @@ export class ObjectAccess {
             { id: storedResponseId, param: undefined },
             ...exchange.query.entries().flatMap(([name, value]) => possibleIds(name, value)),
           ];
-    if (!all || all.length === 0) return;
+    return !all || all.length === 0 ? undefined : this.admitNamed(exchange, all, finder);
+  }
+
+  private admitNamed(
+    exchange: Exchange,
+    all: readonly ObjectReference[],
+    finder: ReferenceFinder | undefined,
+  ): MaybePromise<void> {
     // Ids that the gateway issued are stored at no provider: the decoder of the request decides about them.
     const owners = ownersOf(this.share, exchange.caller);
     const native = exchange.targets.some((target) => Marketplace.isNative(target, exchange.protocol.name));
@@ -127,12 +134,18 @@ export class ObjectAccess {
    * @throws GatewayError `object_not_found` at the client's own field
    */
   admitTranslated(exchange: Pick<Exchange, "caller" | "body">, attempt: Attempt): MaybePromise<void> {
-    const { caller } = exchange;
-    const { operation, protocol, target, body } = attempt;
-    const { objects } = protocol;
+    const { operation, protocol } = attempt;
     // An untranslated request has been checked already.
-    if (!operation || !objects || this.share === "all") return;
-    const mapError = (thrown: unknown) => atClientField(thrown, body, exchange.body);
+    if (!operation || !protocol.objects || this.share === "all") return;
+    return this.checkTranslated(exchange, attempt, protocol.objects);
+  }
+
+  private checkTranslated(
+    { caller, body: original }: Pick<Exchange, "caller" | "body">,
+    { target, body }: Attempt,
+    objects: ObjectMembers,
+  ): MaybePromise<void> {
+    const mapError = (thrown: unknown) => atClientField(thrown, body, original);
     try {
       const owners = ownersOf(this.share, caller);
       const named = this.finderFor(objects)
@@ -196,20 +209,24 @@ export class ObjectAccess {
    * nothing.
    */
   recordingStage(exchange: Exchange, head: Head): Stage | undefined {
-    const { protocol, operation, body, model, attempt } = exchange;
+    const { protocol, operation, body, attempt } = exchange;
     const { objects } = protocol;
     // The ids in a translated response are unknown to every provider.
     if (!objects || !attempt || attempt.protocol !== protocol || attempt.operation) return undefined;
     if (head.status >= 300 || !operation.generates || !objects.createsObjects?.(body)) return undefined;
+    return this.createRecordingStage(exchange, attempt, objects, head);
+  }
+
+  private createRecordingStage(
+    { body, model, caller }: Exchange,
+    attempt: Attempt,
+    objects: ObjectMembers,
+    head: Head,
+  ): Stage {
     let recorded = 0;
     const recordFrom = (json: unknown) => {
       if (recorded >= MAX_CREATED) return;
-      recorded += this.recordCreated(
-        objects.createdIds(asObject(json) ?? {}, body),
-        exchange.caller,
-        attempt,
-        model?.id,
-      );
+      recorded += this.recordCreated(objects.createdIds(asObject(json) ?? {}, body), caller, attempt, model?.id);
     };
     if (head.framing)
       return (frame) => {

@@ -256,7 +256,9 @@ export class ReferenceFinder {
   }
 
   private hasReferenceName(scan: Scan): boolean {
-    return this.watch.mayMatch(scan) || scan.members.some(({ name }) => this.exactNames.has(name));
+    if (this.watch.mayMatch(scan)) return true;
+    for (const { name } of scan.members) if (this.exactNames.has(name)) return true;
+    return false;
   }
 
   private mayHoldVariant(scan: Scan, pieces: readonly Buffer[]): boolean {

@@ -43,7 +43,10 @@ export class ProviderSlots {
    */
   acquire(provider: Provider, requester: SlotRequester): ProviderSlot | Promise<ProviderSlot> {
     const admission = this.admissionOf(provider);
-    if (!admission) return UNLIMITED;
+    return admission ? this.acquireFrom(admission, requester) : UNLIMITED;
+  }
+
+  private acquireFrom(admission: Admission, requester: SlotRequester): ProviderSlot | Promise<ProviderSlot> {
     const { caller, address } = requester;
     const request: AdmissionRequest = { caller, address, onAbort: (listener) => requester.onAbort(listener) };
     const slot = { release: () => admission.release(request) };

@@ -121,7 +121,11 @@ export class HeaderList {
     const filtered = new HeaderList(this.lines.slice(), this.names.slice());
     const { length } = this.names;
     let kept = 0;
-    for (let i = 0; i < length; i++) if (test(filtered.keyAt(i))) filtered.move(i, kept++);
+    for (let i = 0; i < length; i++) {
+      if (!test(filtered.keyAt(i))) continue;
+      if (kept !== i) filtered.move(i, kept);
+      kept++;
+    }
     filtered.truncate(kept);
     return filtered;
   }

@@ -76,9 +76,13 @@ const refusedBy = new WeakMap<URL, readonly string[]>();
 
 /** Returns the members of reasoning that a server is known to refuse, so that even a client's own bytes are changed. */
 export const refusedReasoning = ({ url }: NamedModel): readonly string[] =>
-  url
-    ? refusedBy.getOrInsertComputed(url, ({ hostname }) => REFUSED_REASONING.get(hostname) ?? NOTHING_REFUSED)
-    : NOTHING_REFUSED;
+  url ? (refusedBy.get(url) ?? findRefused(url)) : NOTHING_REFUSED;
+
+function findRefused(url: URL): readonly string[] {
+  const refused = REFUSED_REASONING.get(url.hostname) ?? NOTHING_REFUSED;
+  refusedBy.set(url, refused);
+  return refused;
+}
 
 /** Reports whether an assistant's messages need `reasoning_content`. */
 export const needsReasoning = (target: NamedModel): boolean =>
