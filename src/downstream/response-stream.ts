@@ -37,6 +37,9 @@ const mayHoldSecret = (frame: Frame): boolean => frame.hasComment || frame.mayHo
 
 /** Returns the bytes of frames that are sent to the client. */
 function bytesOf(frames: readonly Frame[]): Buffer[] {
+  const [first] = frames;
+  // `push` would take the room of 17.
+  if (frames.length === 1 && first && first.kind !== "end") return [first.bytes];
   const bytes: Buffer[] = [];
   for (const frame of frames) if (frame.kind !== "end") bytes.push(frame.bytes);
   return bytes;

@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { nextTick } from "node:process";
 import { resetConnection } from "../upstream/pass.ts";
+import { totalLength } from "../wire/pieces.ts";
 
 /** Milliseconds for which a client may usually read nothing before it is disconnected. */
 export const STALL_TIMEOUT = 60_000;
@@ -25,11 +26,6 @@ export class ResponseWriter {
   private pendingHead: { status: number; lines: string[]; lengthIsOpen: boolean } | undefined;
   /** The first piece of a whole response, sent with its end, or when another follows: a single write for a small response. */
   private firstPiece: Buffer | undefined;
-  /** Pieces of a stream, sent as one chunk when the read that returned them has been processed. */
-  private readonly pending: Buffer[] = [];
-  private pendingBytes = 0;
-  /** Whether `flush` is called at the end of this tick. */
-  private scheduled = false;
   /** The socket of which the head of a stream waits for the first chunk: one write for both. */
   private corked: Socket | undefined;
   /** The lines of the head, once sent. */
@@ -39,7 +35,7 @@ export class ResponseWriter {
 
   /**
    * @param beforeEnd called before the last bytes are sent
-   * @param faults told what a deferred write has thrown; the client's connection is closed
+   * @param faults told what a write to the connection has thrown; the client's connection is closed
    * @param stalled milliseconds for which the client may read nothing before it is disconnected
    */
   constructor(
@@ -69,51 +65,42 @@ export class ResponseWriter {
     if (this.direct) {
       this.corked = response.socket as Socket;
       this.corked.cork();
-      this.flushSoon();
+      nextTick(flushHead, this);
     }
     response.flushHeaders();
   }
 
-  /** Writes some buffers. Returns false if the caller must wait with `awaitDrain` before the next write. */
+  /**
+   * Writes some buffers, of a stream as one chunk. Returns false if the caller must wait with `awaitDrain` before the next write.
+   */
   write(pieces: readonly Buffer[]): boolean {
     const { socket } = this.response;
     if (!this.direct || !socket) return this.queue(pieces);
     if (socket.destroyed) return false;
-    const { pending } = this;
-    for (const piece of pieces) {
-      if (piece.length === 0) continue;
-      pending.push(piece);
-      this.pendingBytes += piece.length;
+    const length = totalLength(pieces);
+    if (length === 0) return !socket.writableNeedDrain;
+    try {
+      writeChunk(socket, pieces, length);
+    } catch (thrown) {
+      this.fail(thrown);
+      return false;
     }
-    if (this.pendingBytes >= COPY_BELOW) this.flush();
-    else if (this.pendingBytes > 0) this.flushSoon();
+    if (!this.corked) this.noteUnflushed(socket);
     return !socket.writableNeedDrain;
   }
 
-  private flushSoon(): void {
-    if (this.scheduled) return;
-    this.scheduled = true;
-    if (pendingWriters.length === 0) nextTick(flushAll);
-    pendingWriters.push(this);
-  }
-
-  /** Sends the head of a stream, if it waits for that, and the pending pieces as one chunk. */
+  /** Sends the head of a stream, if it waits for the first chunk, and what was written after it. */
   flush(): void {
-    const { corked, pendingBytes } = this;
-    const { socket } = this.response;
-    this.scheduled = false;
-    const pieces = pendingBytes > 0 ? this.pending.splice(0) : [];
-    this.pendingBytes = 0;
-    const writable = pendingBytes > 0 && socket !== null && !socket.destroyed;
-    if (writable) writeChunk(socket, pieces, pendingBytes);
+    const { corked } = this;
+    if (!corked) return;
     this.corked = undefined;
-    corked?.uncork();
-    if (writable) this.noteUnflushed(socket);
+    corked.uncork();
+    if (!corked.destroyed) this.noteUnflushed(corked);
   }
 
   /** Whether the system has all bytes that were written of a stream. */
   get isFlushed(): boolean {
-    return this.streaming && this.pendingBytes === 0 && this.unflushed === 0;
+    return this.streaming && !this.corked && this.unflushed === 0;
   }
 
   /** Notes bytes that the system has not taken at once. */
@@ -178,7 +165,7 @@ export class ResponseWriter {
     });
   }
 
-  /** Handles what a deferred write has thrown: it concerns no other response, and must not end the process. */
+  /** Handles what a write has thrown: it concerns no other response, and must not end the process. */
   fail(thrown: unknown): void {
     this.faults?.onFault(thrown);
     this.destroy();
@@ -300,20 +287,7 @@ export class ResponseWriter {
 const lengthIndex = (lines: readonly string[]): number =>
   lines.findIndex((line, i) => i % 2 === 0 && line.toLowerCase() === "content-length");
 
-/** Writers with data in `pending`. */
-let pendingWriters: ResponseWriter[] = [];
-
-function flushAll(): void {
-  const writers = pendingWriters;
-  pendingWriters = [];
-  for (const writer of writers) {
-    try {
-      writer.flush();
-    } catch (thrown) {
-      writer.fail(thrown);
-    }
-  }
-}
+const flushHead = (writer: ResponseWriter): void => writer.flush();
 
 /** Responses of which only the last part has not been sent. */
 let endQueue: DeferredEnd[] = [];
