@@ -37,8 +37,9 @@ for (const byte of ERROR.needle) ERROR.skip[byte & ~CASE_BIT] = ERROR.skip[byte]
 export function containsError(bytes: Buffer): boolean {
   if (bytes.length > NATIVE_SEARCH_LENGTH) return ERROR_SPELLINGS.some((spelling) => bytes.includes(spelling));
   const { needle, skip } = ERROR;
+  const { length } = bytes;
   const last = needle.length - 1;
-  for (let end = last; end < bytes.length; end += skip[bytes[end] as number] as number) {
+  for (let end = last; end < length; end += skip[bytes[end] as number] as number) {
     let i = last;
     while (i >= 0 && ((bytes[end - last + i] as number) | CASE_BIT) === needle[i]) i--;
     if (i < 0) return true;
@@ -82,8 +83,12 @@ class MemberSearch {
   /** Reports whether bytes may contain one of them, as `mayContain` does. */
   mayBeIn(bytes: Buffer, opening: number = OPEN_OBJECT): boolean {
     const { skip, window } = this;
-    for (let end = window - 1; end < bytes.length; end += skip[bytes[end] as number] as number)
-      if (bytes[end] === QUOTE && this.endsAt(bytes, end, opening)) return true;
+    const { length } = bytes;
+    for (let end = window - 1; end < length; ) {
+      const byte = bytes[end] as number;
+      if (byte === QUOTE && this.endsAt(bytes, end, opening)) return true;
+      end += skip[byte] as number;
+    }
     return false;
   }
 
