@@ -230,8 +230,8 @@ function imageCost({ images, drawn }: Usage, price: Price, compiled: Compiled): 
  */
 export function cost(usage: Usage, price: Price): number {
   const compiled = compiledPrice(price);
-  const { usual, tiers, request, webSearch } = compiled;
-  const steps = usage.tier === undefined ? usual : (tiers.get(normalizeTier(usage.tier)) ?? usual);
+  const { request, webSearch } = compiled;
+  const steps = stepsOf(usage, compiled);
   const total = usage.in.total ?? 0;
   let step = 0;
   while ((steps[step] as PriceStep).above >= total && step < steps.length - 1) step++;
@@ -243,6 +243,12 @@ export function cost(usage: Usage, price: Price): number {
   if (!Number.isSafeInteger(pico)) return exactCost(counts, rates, fixed, countSearches(usage), webSearch);
   const rest = pico % PICO_PER_NANO;
   return (pico - rest) / PICO_PER_NANO + (rest * 2 >= PICO_PER_NANO ? 1 : 0);
+}
+
+function stepsOf({ tier }: Usage, { usual, tiers }: Compiled): readonly PriceStep[] {
+  // Nearly always.
+  if (tier === undefined || tiers.size === 0 || DEFAULT_TIERS.has(tier)) return usual;
+  return tiers.get(normalizeTier(tier)) ?? usual;
 }
 
 /** Calculates the same with BigInt, for sums beyond the safe integers. */
