@@ -166,7 +166,6 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
   let unpriced: string | undefined;
   // No translation sends a limit: other protocols have none, and other vendors search more than once.
   const requested = searches === 0 || untranslated ? searches : Math.max(searches, UNLIMITED_SEARCHES);
-  const web_search = Math.max(requested, SEARCH_MODEL.test(target.model) ? 1 : 0);
   for (const { model, tier, times, tokens: limit } of answers) {
     // Under translation only the target's model is called.
     if (model !== undefined && !untranslated) continue;
@@ -183,7 +182,8 @@ function worstCaseAt(target: Target, request: RequestedWork, pricesOf: PriceLook
       ? times * Math.max(highestPrice(assumedPrice.image), highestPrice(assumedPrice.image_edit))
       : 0;
     const usage = dearestUsage(inputTokens, output, assumedPrice, tier);
-    if (web_search > 0) usage.serverTools = { web_search };
+    if (assumedPrice.web_search)
+      usage.serverTools = { web_search: Math.max(requested, SEARCH_MODEL.test(target.model) ? 1 : 0) };
     maxCost += cost(usage, assumedPrice);
     maxCost += Math.ceil(imagesUsd * NANO_PER_USD);
   }

@@ -173,7 +173,9 @@ export class Journal {
   private writeOldest(): void {
     const { text } = this.pending[0] as LineBatch;
     this.append(text);
-    this.pending.shift();
+    // Nearly always it is the only one; `shift` is not compiled into this.
+    if (this.pending.length === 1) this.pending.pop();
+    else this.pending.shift();
     this.pendingLength -= text.length;
   }
 
