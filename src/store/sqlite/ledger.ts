@@ -2,15 +2,7 @@ import type { StatementSync } from "node:sqlite";
 import { thrownMessage } from "../../core/errors.ts";
 import { batchLength, insertedJournals, wasDeleted } from "../journal-place.ts";
 import type { LedgerEntry, LedgerQuery, LedgerWarn } from "../ledger.ts";
-import {
-  type Cell,
-  entryToRow,
-  estimateRowBytes,
-  HOLDER_COLUMNS,
-  rowTime,
-  USAGE_COLUMNS,
-  type UsageRow,
-} from "../ledger-row.ts";
+import { entryToRow, estimateRowBytes, HOLDER_COLUMNS, rowTime, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
 import type { SqlQuery } from "../ledger-search.ts";
 import { addToSumsSql, inWholeHours, type LedgerDialect, sumValues } from "../ledger-sql.ts";
 import { DAY, HourSums, SUM_COLUMNS } from "../ledger-sums.ts";
@@ -19,6 +11,7 @@ import type { SqliteDatabase } from "./database.ts";
 import { SqliteDictionary } from "./dictionary.ts";
 import { sqliteCode, storeErrorMessage } from "./errors.ts";
 import { sqlitePrunedBefore } from "./pruning.ts";
+import { UsageInserts } from "./usage-inserts.ts";
 
 /** Rows per transaction, which blocks for about a millisecond: as many as are read from a journal at once. */
 const BATCH = 500;
@@ -61,8 +54,7 @@ const DIALECT: LedgerDialect = {
 export class SqliteLedger extends SqlLedger {
   private readonly kinds: SqliteDictionary;
   private readonly holders: SqliteDictionary;
-  /** By number of rows; prepared when needed. */
-  private readonly inserts: (StatementSync | undefined)[] = [];
+  private readonly inserts: UsageInserts;
   private readonly sumUp: StatementSync;
   private readonly sumUpDay: StatementSync;
   private readonly countOnce: StatementSync;
@@ -87,6 +79,7 @@ export class SqliteLedger extends SqlLedger {
     super(DIALECT);
     this.kinds = new SqliteDictionary(database);
     this.holders = new SqliteDictionary(database, "usage_holder", HOLDER_COLUMNS);
+    this.inserts = new UsageInserts(database);
     this.position = database.prepare("select position from journal where name = ?");
     this.advance = database.prepare(
       "insert into journal values (?, ?, ?) on conflict do update set position = max(position, excluded.position), time = max(time, excluded.time)",
@@ -260,16 +253,15 @@ export class SqliteLedger extends SqlLedger {
   private insertNew(rows: readonly UsageRow[], sums: HourSums): void {
     for (let at = 0; at < rows.length; at += INSERT_ROWS) {
       const some = rows.slice(at, at + INSERT_ROWS);
-      const values: Cell[] = [];
-      for (const read of some) {
+      const cells = some.map((read) => {
         const row = this.rowToWrite(read);
         const [kind, holder] = [this.kinds.numberFor(row.kind), this.holderOf(row)];
-        values.push(kind, holder, ...row.values);
         sums.add(row, kind, holder);
-        // Otherwise the next row's values would become this one's.
+        // Otherwise cells of other columns would become this one's.
         if (row.values.length !== USAGE_COLUMNS.length) throw new NotTogetherError();
-      }
-      if (this.insertOf(some.length).run(...values).changes !== some.length) throw new NotTogetherError();
+        return [kind, holder, ...row.values];
+      });
+      if (this.inserts.insert(cells) !== some.length) throw new NotTogetherError();
     }
   }
 
@@ -278,23 +270,11 @@ export class SqliteLedger extends SqlLedger {
     if (row.values.length !== USAGE_COLUMNS.length) throw new Error("it has not as many values as columns");
     const [kind, holder] = [this.kinds.numberFor(row.kind), this.holderOf(row)];
     // A duplicate row changes nothing, and so counts once.
-    if (this.insertOf(1).run(kind, holder, ...row.values).changes === 1) sums.add(row, kind, holder);
+    if (this.inserts.insert([[kind, holder, ...row.values]]) === 1) sums.add(row, kind, holder);
   }
 
   private holderOf({ attribution }: UsageRow): number {
     return attribution ? this.holders.numberFor(attribution) : 0;
-  }
-
-  private insertOf(rows: number): StatementSync {
-    const known = this.inserts[rows];
-    if (known) return known;
-    const places = `(?, ?, ${USAGE_COLUMNS.map(() => "?").join(", ")})`;
-    // Not `or ignore`, which would hide invalid rows besides duplicates.
-    const made = this.database.prepare(
-      `insert into usage (kind, holder, ${USAGE_COLUMNS.join(", ")}) values ${Array(rows).fill(places).join(", ")} on conflict (time, id) do nothing`,
-    );
-    this.inserts[rows] = made;
-    return made;
   }
 
   private wasPruned(row: UsageRow, before: number): boolean {
