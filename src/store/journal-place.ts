@@ -68,13 +68,15 @@ const isSamePlace = (a: JournalPlace | undefined, b: JournalPlace | undefined): 
 
 /** Returns how far each journal is inserted with these rows. */
 export function insertedJournals(rows: readonly UsageRow[]): Map<string, InsertedJournal> {
-  const inserted = new Map<string, InsertedJournal>();
+  const inserted = new Map<string, { position: number; time: number }>();
   for (const row of rows) {
     const { place } = row;
     if (!place) continue;
-    const { position, time } = inserted.get(place.journal) ?? { position: 0, time: 0 };
-    const farther = { position: Math.max(place.to, position), time: Math.max(rowTime(row), time) };
-    inserted.set(place.journal, farther);
+    const journal = inserted.getOrInsertComputed(place.journal, notInserted);
+    journal.position = Math.max(place.to, journal.position);
+    journal.time = Math.max(rowTime(row), journal.time);
   }
   return inserted;
 }
+
+const notInserted = () => ({ position: 0, time: 0 });

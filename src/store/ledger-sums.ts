@@ -29,27 +29,43 @@ const COST = USAGE_COLUMNS.indexOf("cost");
 const OUTCOME = KIND_COLUMNS.indexOf("outcome");
 const SOURCE = KIND_COLUMNS.indexOf("source");
 
+/** What one kind of rows adds to the sums of one hour. */
+interface KindSum {
+  readonly hour: number;
+  readonly kind: UsageRow["kind"];
+  readonly isSettled: boolean;
+  readonly sum: number[];
+}
+
 /** The amounts that a batch of rows adds to the sums of its hours. */
 export class HourSums {
-  /** By the numbers of holders. */
-  private readonly sums = new Map<number, Map<number, { hour: number; kind: UsageRow["kind"]; sum: number[] }>>();
+  /** By the numbers of holders, then by hours and the numbers of kinds. */
+  private readonly sums = new Map<number, Map<number, KindSum>>();
+  /** That of the last row, which most rows share. */
+  private last: { readonly key: number; readonly holder: number; readonly found: KindSum } | undefined;
 
   /** Adds a row whose kind and holder have these numbers. */
   add({ kind, values }: UsageRow, number: number, holder: number): void {
-    const sums = this.sums.getOrInsertComputed(holder, () => new Map());
     const hours = Math.floor(rowTime({ values }) / HOUR);
     // Leaves room for 2^32 kinds in each hour.
     const key = hours * 2 ** 32 + number;
-    const { sum } = sums.getOrInsertComputed(key, () => ({
-      hour: hours * HOUR,
-      kind,
-      sum: SUM_COLUMNS.map(() => 0),
-    }));
+    if (this.last?.key !== key || this.last.holder !== holder)
+      this.last = { key, holder, found: this.find(key, holder, hours * HOUR, kind) };
+    const { sum, isSettled } = this.last.found;
     sum[0] = (sum[0] as number) + 1;
-    if (!isSettled(kind) || values[COST] === null) sum[UNSETTLED] = (sum[UNSETTLED] as number) + 1;
+    if (!isSettled || values[COST] === null) sum[UNSETTLED] = (sum[UNSETTLED] as number) + 1;
     for (let n = 0; n < ADDED.length; n++) {
-      sum[COUNT_COLUMNS + n] = (sum[COUNT_COLUMNS + n] as number) + Number(values[ADDED[n] as number]);
+      const cell = values[ADDED[n] as number];
+      if (cell !== null) sum[COUNT_COLUMNS + n] = (sum[COUNT_COLUMNS + n] as number) + Number(cell);
     }
+  }
+
+  private find(key: number, holder: number, hour: number, kind: UsageRow["kind"]): KindSum {
+    const sums = this.sums.getOrInsertComputed(holder, () => new Map());
+    return sums.getOrInsertComputed(key, () => {
+      const isSettled = kind[SOURCE] === "reported" || kind[SOURCE] === "free";
+      return { hour, kind, isSettled, sum: SUM_COLUMNS.map(() => 0) };
+    });
   }
 
   /** Returns hour, key, model, target and holder, then the columns of `SUM_COLUMNS`. A group has one row for each kind in it. */
@@ -61,5 +77,3 @@ export class HourSums {
     });
   }
 }
-
-const isSettled = (kind: UsageRow["kind"]): boolean => kind[SOURCE] === "reported" || kind[SOURCE] === "free";

@@ -34,6 +34,11 @@ t.test("lines are read complete, from one position to another, of any length", a
     ],
     "bytes are counted, not characters",
   );
+  writeFileSync(file, "a\n\u00fc\u20ac\nb\n");
+  t.same(
+    read(0).map(({ text }) => text),
+    ["a", "\u00fc\u20ac", "b"],
+  );
 });
 
 const object = { id: "file-1", provider: "up", key: "one", time: 1 };
