@@ -99,17 +99,17 @@ const ENDED = `["ended",[`;
 const END = "]]";
 
 /** A part of a line that many lines share, and the cells that it has. */
-interface SharedPart<Cells> {
+interface LinePart<Cells> {
   readonly text: string;
   readonly cells: Cells;
 }
 
-const NO_ATTRIBUTION: SharedPart<undefined> = { text: END, cells: undefined };
+const NO_ATTRIBUTION: LinePart<undefined> = { text: END, cells: undefined };
 
 /** Parses many lines: what stands in front of a row's values and behind them, which rows share, is parsed once. */
 export class JournalLineParser {
-  private readonly kinds = new SharedParts<UsageRow["kind"]>();
-  private readonly attributions = new SharedParts<NonNullable<UsageRow["attribution"]>>();
+  private readonly kinds = new LineParts<UsageRow["kind"]>();
+  private readonly attributions = new LineParts<NonNullable<UsageRow["attribution"]>>();
 
   /** Parses a line of a journal; undefined if it is invalid. */
   parse(text: string): JournalLine | undefined {
@@ -134,14 +134,14 @@ export class JournalLineParser {
     return ["ended", attribution.cells ? [kind.cells, values, attribution.cells] : [kind.cells, values]];
   }
 
-  private kindOf(text: string): SharedPart<UsageRow["kind"]> | undefined {
+  private kindOf(text: string): LinePart<UsageRow["kind"]> | undefined {
     const { last } = this.kinds;
     // Not `startsWith`, which compares one character after another.
     if (last && text.slice(0, last.text.length) === last.text) return last;
     return this.kinds.get(text.slice(0, text.indexOf(`],["`) + 2));
   }
 
-  private attributionOf(text: string, valuesAt: number): SharedPart<UsageRow["attribution"]> | undefined {
+  private attributionOf(text: string, valuesAt: number): LinePart<UsageRow["attribution"]> | undefined {
     const { last } = this.attributions;
     if (last && text.slice(-last.text.length) === last.text) return last;
     const at = text.lastIndexOf("],[") + 1;
@@ -151,18 +151,18 @@ export class JournalLineParser {
 }
 
 /** Parts that many lines share, by their texts. */
-class SharedParts<Cells> {
-  private readonly known = new Map<string, SharedPart<Cells>>();
+class LineParts<Cells> {
+  private readonly known = new Map<string, LinePart<Cells>>();
   /** That of the last row, which most rows share: V8 first puts a text that is looked up in a map into its table of all texts. */
-  last: SharedPart<Cells> | undefined;
+  last: LinePart<Cells> | undefined;
 
-  get(text: string): SharedPart<Cells> | undefined {
+  get(text: string): LinePart<Cells> | undefined {
     const found = this.known.get(text);
     if (found) this.last = found;
     return found;
   }
 
-  remember(part: SharedPart<Cells>): void {
+  remember(part: LinePart<Cells>): void {
     if (this.known.size >= MAX_SHARED) this.known.clear();
     this.known.set(part.text, part);
   }
