@@ -42,15 +42,16 @@ function exposedCollect(): Collect {
 }
 
 /**
- * Collects the young generation after an exchange has ended and while none is running. V8 itself does so as soon as an exchange has
- * taken the last of 0.8: the response of a fast provider waits for it. Never under load, which leaves no time between exchanges.
+ * Collects the young generation after an exchange has ended and while no client waits for the beginning of a response. V8 itself does
+ * so as soon as an exchange has taken the last of 0.8: the response of a fast provider waits for it, or the chunks that came
+ * together with the one that took it. Never under load, which leaves no such time.
  */
 export class IdleCollector {
   private isDue = false;
 
-  /** @param running returns the number of running exchanges */
+  /** @param waits reports whether a client waits for the beginning of a response */
   constructor(
-    private readonly running: () => number,
+    private readonly waits: () => boolean,
     private readonly young: YoungGeneration = youngGeneration(),
   ) {}
 
@@ -65,14 +66,14 @@ export class IdleCollector {
     if (wasDue) this.collectIfDue();
   };
 
-  /** To be called when the last running exchange has ended. */
-  readonly onIdle = (): void => {
+  /** To be called when an exchange has ended. */
+  readonly onEnd = (): void => {
     // After what else has arrived in this turn has been read.
     if (this.isDue) setImmediate(this.collectIfDue);
   };
 
   private readonly collectIfDue = (): void => {
-    if (!this.isDue || this.running() > 0) return;
+    if (!this.isDue || this.waits()) return;
     this.isDue = false;
     this.young.collect();
   };

@@ -19,8 +19,8 @@ export interface RunningExchange {
 export class RunningExchanges {
   /** Called for each exchange that has ended and is recorded. */
   onEnded: (exchange: Exchange) => void = () => {};
-  /** Called when the last one has ended. */
-  onIdle: () => void = () => {};
+  /** Called for each exchange that has ended, when it is no longer one of them. */
+  afterEnd: () => void = () => {};
   private readonly running = new UnorderedList<RunningExchange>();
 
   get size(): number {
@@ -29,6 +29,11 @@ export class RunningExchanges {
 
   items(): RunningExchange[] {
     return this.running.items();
+  }
+
+  /** Whether a client waits for the beginning of its response. */
+  get areAwaited(): boolean {
+    return this.items().some(({ reply }) => reply !== undefined && !reply.response.headersSent);
   }
 
   /** The generations that they began with. */
@@ -61,7 +66,7 @@ export class RunningExchanges {
     } catch (thrown) {
       reportFailure(running, client, thrown);
     }
-    if (this.running.size === 0) this.onIdle();
+    this.afterEnd();
   }
 
   /**

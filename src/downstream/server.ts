@@ -96,9 +96,9 @@ export class Downstream {
       socket.resume();
     };
     this.overload.onConnection = acceptPaused;
-    const collector = new IdleCollector(() => this.exchanges.size);
+    const collector = new IdleCollector(() => this.exchanges.areAwaited);
     this.overload.onSample = collector.check;
-    this.exchanges.onIdle = collector.onIdle;
+    this.exchanges.afterEnd = collector.onEnd;
     this.stop = new ServerStop(this.connections, this.exchanges, this.overload, () => this.drain());
     this.server = createServer(
       {

@@ -2,36 +2,36 @@ import { setImmediate as turn } from "node:timers/promises";
 import t from "tap";
 import { IdleCollector, type YoungGeneration, youngGeneration } from "../../src/downstream/idle-collector.ts";
 
-/** A collector with a young generation of which 0.9 are in use, and one exchange that has ended. */
+/** A collector with a young generation of which 0.9 are in use. */
 function made() {
-  const state = { running: 0, usage: 0.9, collected: 0 };
+  const state = { awaited: false, usage: 0.9, collected: 0 };
   const collect = () => {
     state.collected++;
     state.usage = 0;
   };
-  const collector = new IdleCollector(() => state.running, { usage: () => state.usage, collect });
+  const collector = new IdleCollector(() => state.awaited, { usage: () => state.usage, collect });
   return { state, collector };
 }
 
-t.test("a young generation that is nearly full is collected once, after the last exchange has ended", async (t) => {
+t.test("a young generation that is nearly full is collected once, after an exchange has ended", async (t) => {
   const { state, collector } = made();
-  state.running = 1;
+  state.awaited = true;
   collector.check(0.1);
   t.equal(state.collected, 0);
-  state.running = 0;
-  collector.onIdle();
+  state.awaited = false;
+  collector.onEnd();
   t.equal(state.collected, 0, "not before other events of this turn");
   await turn();
-  collector.onIdle();
+  collector.onEnd();
   await turn();
   t.equal(state.collected, 1);
 });
 
-t.test("it is not collected while the next exchange runs", async (t) => {
+t.test("it is not collected while a client waits for the beginning of a response", async (t) => {
   const { state, collector } = made();
-  state.running = 1;
+  state.awaited = true;
   collector.check(0.1);
-  collector.onIdle();
+  collector.onEnd();
   await turn();
   collector.check(0.1);
   t.equal(state.collected, 0);
@@ -54,7 +54,7 @@ t.test("it is not collected while much of it is free, because V8 has collected i
     collector.check(0.1);
     state.usage = usage;
     collector.check(utilization);
-    collector.onIdle();
+    collector.onEnd();
     await turn();
     t.equal(state.collected, 0, `${usage} in use, utilization ${utilization}`);
   }

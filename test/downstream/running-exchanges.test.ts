@@ -1,7 +1,8 @@
+import type { ServerResponse } from "node:http";
 import t from "tap";
 import { Downstream } from "../../src/downstream/server.ts";
-import { JSON_BODY, requestText, talkToEnd } from "../support/connection.ts";
-import { startGateway } from "../support/gateway.ts";
+import { JSON_BODY, requestText, talk, talkToEnd } from "../support/connection.ts";
+import { startGateway, startGatewayTo } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
@@ -47,15 +48,34 @@ t.test("an exchange that fails unexpectedly closes only its own connection, and 
   );
 });
 
-t.test("the end of the last running exchange is reported, after it is recorded", async (t) => {
+t.test("the end of an exchange is reported after it is recorded", async (t) => {
   const { gateway } = await startGateway(t, MODELS);
   const downstream = new Downstream(() => gateway.generation);
   t.teardown(() => downstream.close({ drain: 0 }));
   const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
   const events: string[] = [];
-  downstream.exchanges.onEnded = () => events.push("ended");
-  downstream.exchanges.onIdle = () => events.push(`idle with ${downstream.exchanges.size}`);
+  downstream.exchanges.onEnded = () => events.push("recorded");
+  downstream.exchanges.afterEnd = () => events.push(`over, ${downstream.exchanges.size} left`);
   await talkToEnd(t, port, requestText("POST /v1/chat/completions", [...JSON_BODY, "connection: close"], BODY));
   await until(() => events.length === 2, "both events");
-  t.same(events, ["ended", "idle with 0"]);
+  t.same(events, ["recorded", "over, 0 left"]);
+});
+
+t.test("a response is awaited until it begins, not until it ends", async (t) => {
+  const asked = Promise.withResolvers<ServerResponse>();
+  const { gateway } = await startGatewayTo(t, "openai-chat", (_, reply) => asked.resolve(reply));
+  const downstream = new Downstream(() => gateway.generation);
+  t.teardown(() => downstream.close({ drain: 0 }));
+  const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
+  const { exchanges } = downstream;
+  const body = BODY.replace("echo", "m").replace("{", '{"stream":true,');
+  const client = talk(t, port, requestText("POST /v1/chat/completions", [...JSON_BODY, "connection: close"], body));
+  const reply = await asked.promise;
+  t.same([exchanges.size, exchanges.areAwaited], [1, true]);
+  reply.setHeader("content-type", "text/event-stream");
+  reply.write('data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n');
+  await until(() => client.text.includes('"a"'), "the first chunk");
+  t.same([exchanges.size, exchanges.areAwaited], [1, false]);
+  reply.end("data: [DONE]\n\n");
+  await until(() => client.closed && exchanges.size === 0, "the end");
 });
