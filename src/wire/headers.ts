@@ -165,7 +165,7 @@ export class HeaderList {
 }
 
 /** Looks up the name of each line. */
-function namesOf(lines: readonly string[]): HeaderName[] {
+export function namesOf(lines: readonly string[]): HeaderName[] {
   const names: HeaderName[] = [];
   for (let i = 0; i < lines.length; i += 2) names.push(headerName(lines[i] as string));
   return names;

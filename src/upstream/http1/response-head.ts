@@ -1,6 +1,6 @@
 import { CR, LF, SPACE } from "../../wire/grammar.ts";
 import { type HeaderName, headerName, isConnectionHeader } from "../../wire/header-names.ts";
-import { withoutHeaders } from "../../wire/headers.ts";
+import { namesOf, withoutHeaders } from "../../wire/headers.ts";
 import { LineStart, lineByte, valueEnd } from "../../wire/window.ts";
 import { Http1Error } from "./errors.ts";
 
@@ -30,24 +30,27 @@ const MAX_EXPECTED = 50;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const FORBIDDEN = /[\0-\x08\v\f\x0e-\x1f\x7f]/;
 
-/** The fields of the head that is being read: heads get copies, as arrays that grow take twice the memory. */
-const READ: { readonly lines: string[]; readonly names: HeaderName[]; count: number } = {
-  lines: [],
-  names: [],
-  count: 0,
-};
+/** What the last head of a connection had, and the next one probably has. */
+export class ExpectedFields {
+  /** The names, in order. */
+  readonly names: HeaderName[] = [];
+  /** Number of fields that were not hop-by-hop. */
+  endToEnd = 0;
+}
 
 /** A parsed head, with what it says about the body's framing and the connection. */
 export class ParsedHead implements ResponseHead {
   readonly status: number;
   headers: string[];
-  names: HeaderName[] | undefined;
+  names: HeaderName[];
   encoding: string | undefined;
   chunked = false;
   /** Bytes of the body, if given. */
   length: number | undefined;
   /** Milliseconds for which the provider says it keeps the connection; undefined: it does not say. */
   keepAliveTimeout: number | undefined;
+  /** Number of end-to-end fields so far. */
+  private count = 0;
   private readonly isHttp11: boolean;
   private keepAlive = false;
   private closes = false;
@@ -56,23 +59,27 @@ export class ParsedHead implements ResponseHead {
 
   /**
    * @param text lines in latin1, each with its line end, which are also loaded in `wire/window.ts`
-   * @param expected the names of the connection's last head, which are replaced by those of this one
+   * @param expected what the connection's last head had, which is replaced by what this one has
    * @throws Http1Error
    */
-  constructor(text: string, expected?: HeaderName[]) {
+  constructor(text: string, expected = new ExpectedFields()) {
     const end = statusLineEnd();
     if (end === 0) throw new Http1Error("RESPONSE_NOT_HTTP");
     this.status = 100 * digitAt(9) + 10 * digitAt(10) + digitAt(11);
     this.isHttp11 = digitAt(7) === 1;
-    READ.count = 0;
-    if (!readFields(text, end, this, expected))
+    // With the room of the last ones: arrays that grow take twice the memory.
+    this.headers = new Array(2 * expected.endToEnd);
+    this.names = new Array(expected.endToEnd);
+    if (!readFields(text, end, this, expected.names))
       throw new Http1Error(FORBIDDEN.test(text) ? "RESPONSE_NOT_HTTP" : "RESPONSE_HEADER_INVALID");
     if (this.chunked && this.length !== undefined) throw new Http1Error("RESPONSE_FRAMED_TWICE");
-    this.headers = READ.lines.slice(0, 2 * READ.count);
-    this.names = READ.names.slice(0, READ.count);
+    if (this.count !== expected.endToEnd) {
+      expected.endToEnd = this.names.length = this.count;
+      this.headers.length = 2 * this.count;
+    }
     if (!this.connectionFields) return;
     this.headers = withoutHeaders(this.headers, this.connectionFields);
-    this.names = undefined;
+    this.names = namesOf(this.headers);
   }
 
   get endsWithConnection(): boolean {
@@ -89,9 +96,9 @@ export class ParsedHead implements ResponseHead {
   field(name: HeaderName, value: string): void {
     const { key, isHopByHop, spelling } = name;
     if (!isHopByHop) {
-      READ.lines[2 * READ.count] = spelling;
-      READ.lines[2 * READ.count + 1] = value;
-      READ.names[READ.count++] = name;
+      this.headers[2 * this.count] = spelling;
+      this.headers[2 * this.count + 1] = value;
+      this.names[this.count++] = name;
       if (key === "content-length") this.setLength(value);
       else if (key === "content-encoding") this.encoding = this.encoding ? `${this.encoding}, ${value}` : value;
     } else if (isConnectionHeader(key)) this.connection(value);

@@ -1,7 +1,6 @@
-import type { HeaderName } from "../../wire/header-names.ts";
 import { loadLines } from "../../wire/window.ts";
 import { Http1Error } from "./errors.ts";
-import { checkTrailers, isBlank, isText, ParsedHead, type ResponseHead } from "./response-head.ts";
+import { checkTrailers, ExpectedFields, isBlank, isText, ParsedHead, type ResponseHead } from "./response-head.ts";
 
 /** Receives the parts of a response. */
 export interface ParserListener {
@@ -62,8 +61,8 @@ export class ResponseParser {
   /** The response has no body, whatever its headers say: to a HEAD, or a CONNECT that succeeded. */
   private bodiless = false;
   private interims = 0;
-  /** The names of the fields of the last head. */
-  private readonly names: HeaderName[] = [];
+  /** What the last head had. */
+  private readonly expected = new ExpectedFields();
   /** An interim response announced that the connection will close. */
   private closes = false;
 
@@ -127,7 +126,7 @@ export class ResponseParser {
     this.section = undefined;
     this.sectionLength = 0;
     const text = section.toString("latin1", start, start + length);
-    if (this.state === HEAD) this.handleHead(new ParsedHead(text, this.names));
+    if (this.state === HEAD) this.handleHead(new ParsedHead(text, this.expected));
     else {
       checkTrailers(text);
       this.finish();
