@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
+import { Agent, get } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as after } from "node:timers/promises";
@@ -14,8 +15,10 @@ import { type RawRequest, rawUpstream } from "../support/upstream.ts";
 
 /** How often a client leaves in each state; the plan's own number is 1,000. */
 const COUNT = Number(process.env["GATEWAY_TEST_LEAVES"] ?? 6);
-/** The goal in milliseconds: of the 99th percentile where the count is the plan's, of half of them always. */
+/** The goal in milliseconds of the 99th percentile, where the count is the plan's. */
 const GOAL = 50;
+/** Requests that the gateway may answer in the meantime, for half of them: what it does at once takes a few turns of its loop. */
+const MAX_ANSWERS = 5;
 const RESOLUTION = 5;
 /** Clients of most states at a time. */
 const LANES = 4;
@@ -155,6 +158,26 @@ const closing = (socket: Socket) => new Promise<unknown>((closed) => socket.once
 
 /** Every other one resets its connection. */
 const leave = ({ socket }: Client, nth: number) => (nth % 2 ? socket.resetAndDestroy() : socket.destroy());
+/** One request that the gateway answers itself, over the agent's connection. */
+async function turn(port: number, agent: Agent): Promise<void> {
+  const [answer] = await once(get({ port, path: "/livez", agent }), "response");
+  await once(answer.resume(), "end");
+}
+
+/**
+ * Returns how long something takes, in milliseconds and in other requests that the gateway answers one after another meanwhile:
+ * those do not depend on who else needs the cores.
+ */
+async function measured(port: number, agent: Agent, hasEnded: () => boolean, ended: Promise<unknown>) {
+  const began = performance.now();
+  let answers = 0;
+  const all = ended.then(() => performance.now() - began);
+  while (!hasEnded() && answers < 10 * MAX_ANSWERS) {
+    await turn(port, agent);
+    if (!hasEnded()) answers++;
+  }
+  return { ms: await all, answers };
+}
 const p = (times: readonly number[], part: number) =>
   times.toSorted((a, b) => a - b)[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0;
 
@@ -194,7 +217,15 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload }, "/pass/passed-stream/
 `,
     );
     const { port } = gateway;
-    const times: Record<string, number[]> = Object.fromEntries(all.map((name) => [name, []]));
+    const times: Record<string, { ms: number; answers: number }[]> = Object.fromEntries(all.map((name) => [name, []]));
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    t.teardown(() => agent.destroy());
+    /** Lets a client leave, and waits for the end of the provider's connection. */
+    const left = async (name: string, nth: number, client: Client, socket: Socket) => {
+      const closed = closing(socket);
+      leave(client, nth);
+      times[name]?.push(await measured(port, agent, () => socket.closed, closed));
+    };
     // They hold all that their key may have, so that its others wait.
     const holding = Array.from({ length: LANES + 1 }, (_, lane) => {
       const client = dial(port);
@@ -206,16 +237,16 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload }, "/pass/passed-stream/
 
     // Nobody on the other side hears of these: what tells is the gateway's own list of what it has open.
     const open = () => readdirSync(`/proc/${gateway.child.pid}/fd`).length;
+    await turn(port, agent);
     // The thread of the ledger starts with the first row.
     const before = await settledDescriptors(gateway.child.pid as number);
     for (let nth = 0; nth < COUNT; nth++) {
       const client = dial(port);
       client.socket.write(chat({ name: "connecting", lane: 0 }));
       await until(() => open() === before + 2, "an attempt to connect");
-      const began = performance.now();
       leave(client, nth);
-      await until(() => open() <= before);
-      times["connecting"]?.push(performance.now() - began);
+      const ended = () => open() <= before;
+      times["connecting"]?.push(await measured(port, agent, ended, until(ended)));
     }
 
     const lateness = monitorEventLoopDelay({ resolution: RESOLUTION });
@@ -223,18 +254,14 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload }, "/pass/passed-stream/
     for (const { name, state, arrival } of states) {
       const { lanes: count = LANES } = state;
       const lanes = Array.from({ length: count }, async (_, lane) => {
-        const own = times[name] as number[];
         for (let nth = lane; nth < COUNT; nth += count) {
           const asked = state.script && arrival(lane);
           const client = dial(port);
           client.socket.write(state.asks({ name, lane }));
           const socket = await asked;
           await state.there?.(client);
-          const closed = socket && name !== "retry-sleep" ? closing(socket) : undefined;
-          const began = performance.now();
-          leave(client, nth);
-          await closed;
-          if (closed) own.push(performance.now() - began);
+          if (socket && name !== "retry-sleep") await left(name, nth, client, socket);
+          else leave(client, nth);
         }
       });
       await Promise.all(lanes);
@@ -246,11 +273,7 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload }, "/pass/passed-stream/
       const [socket] = (await came) as [Socket];
       socket.on("error", () => {});
       await once(socket, "data");
-      const closed = closing(socket);
-      const began = performance.now();
-      leave(client, nth);
-      await closed;
-      times["tls"]?.push(performance.now() - began);
+      await left("tls", nth, client, socket);
     }
     await after(100);
     const asked = (name: string) => states.find((each) => each.name === name)?.asked();
@@ -272,9 +295,16 @@ paths: { "/pass/passed-upload/*": { pass: passed-upload }, "/pass/passed-stream/
     t.comment(`this process itself was late: p99 ${late.toFixed(1)} ms`);
     for (const [name, own] of Object.entries(times)) {
       if (own.length === 0) continue;
-      t.comment(`${name}: ${own.length}, p50 ${p(own, 0.5).toFixed(1)} ms, p99 ${p(own, 0.99).toFixed(1)} ms`);
-      t.ok(p(own, 0.5) <= GOAL + late, `${name}: half of them within ${GOAL} ms`);
-      if (COUNT >= 1000) t.ok(p(own, 0.99) <= GOAL + late, `${name}: within ${GOAL} ms`);
+      const ms = own.map(({ ms }) => ms);
+      const half = p(
+        own.map(({ answers }) => answers),
+        0.5,
+      );
+      t.comment(
+        `${name}: ${own.length}, p50 ${p(ms, 0.5).toFixed(1)} ms, ${half} answers, p99 ${p(ms, 0.99).toFixed(1)} ms`,
+      );
+      t.ok(half <= MAX_ANSWERS, `${name}: half of them before the gateway has answered ${MAX_ANSWERS} others`);
+      if (COUNT >= 1000) t.ok(p(ms, 0.99) <= GOAL + late, `${name}: within ${GOAL} ms`);
     }
   },
 );
