@@ -26,8 +26,8 @@ interface FormReaderOptions {
   readonly openSpoolAccount: OpenBufferAccount;
   /** Names of other short fields to read, as far as they have arrived. */
   readonly otherFields?: readonly string[] | undefined;
-  /** Reports whether a field may not occur in the form. */
-  readonly isForbidden?: (name: string) => boolean;
+  /** Returns why a field may not occur in the form. */
+  readonly whyForbidden?: (name: string) => string | undefined;
   /** Returns what checks the value of any other field but `model`. */
   readonly checkerOf?: FieldReader["receiver"];
   /** Returns the bytes of values that are kept until they can be checked. */
@@ -58,8 +58,8 @@ export async function readForm(
   if (request.headers["content-encoding"])
     throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
   const declared = request.headers["content-length"];
-  const { otherFields, isForbidden, checkerOf } = options;
-  const scanner = new FormScanner(boundary, "model", MAX_MODEL, otherFields, isForbidden, checkerOf);
+  const { otherFields, whyForbidden, checkerOf } = options;
+  const scanner = new FormScanner(boundary, "model", MAX_MODEL, otherFields, whyForbidden, checkerOf);
   const pieces = new BodyPieces(request, limits);
   const addedField = options.addsModel
     ? `\r\n--${boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\n`

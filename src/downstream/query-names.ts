@@ -25,13 +25,23 @@ export function repeatsCheckedMember(name: string, protocol: Protocol): boolean 
   return name.split(PARTS).some((part) => checked.has(normalizeName(part)));
 }
 
-function checkedMembers({ objects, otherModels, output }: Protocol): string[] {
+/** Reports whether a form's field is one in which requests name further models: in a form these are neither checked nor renamed. */
+export function namesOtherModels(field: string, protocol: Protocol): boolean {
+  const [first = ""] = field.trim().split(PARTS);
+  return otherModelMembers(protocol).some((each) => normalizeName(each) === normalizeName(first));
+}
+
+function otherModelMembers({ otherModels }: Protocol): string[] {
+  const { topLevel = [], searched = [], vendorChoice = [] } = otherModels ?? {};
+  return [...topLevel, ...searched, ...vendorChoice];
+}
+
+function checkedMembers(protocol: Protocol): string[] {
+  const { objects, output } = protocol;
   const paths = [...(output?.tokens ?? []), ...(output?.multipliers ?? [])];
   const found = [TIER, output?.background, output?.premiumTier?.[0], output?.fallbackModels, ...paths.flat()];
   const named = [...(objects?.topLevel ?? []), ...(objects?.anyDepth ?? [])];
-  const { topLevel = [], searched = [], vendorChoice = [] } = otherModels ?? {};
-  const models = [...topLevel, ...searched, ...vendorChoice];
-  return [...named, ...models, ...found].filter((each) => typeof each === "string");
+  return [...named, ...otherModelMembers(protocol), ...found].filter((each) => typeof each === "string");
 }
 
 /** Normalizes spellings: `max_output_tokens`, `maxOutputTokens` and `max_output_to\u212aens` become equal. */

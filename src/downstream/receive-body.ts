@@ -10,6 +10,7 @@ import type { HeaderList } from "../wire/headers.ts";
 import type { FieldReader } from "../wire/multipart.ts";
 import { type BodyLimits, type BodyReaderOptions, type OpenBufferAccount, readBody } from "./body.ts";
 import { readForm } from "./form.ts";
+import { namesOtherModels } from "./query-names.ts";
 import type { Reply } from "./reply.ts";
 
 /** Returns the limits within which a single body of this many bytes fits. */
@@ -94,7 +95,12 @@ class BodySource implements BodyReaderOptions {
     const counts = output?.multipliers.map(([name]) => String(name)) ?? [];
     const otherFields = images ? [...counts, ...images.tokenMembers] : counts;
     const finder = objectMembers && objects.finderFor(objectMembers);
-    const isForbidden = (field: string) => finder?.isReferenceField(field) ?? false;
+    const whyForbidden = (field: string) => {
+      if (finder?.isReferenceField(field)) return "names what is kept elsewhere: send the file itself";
+      return namesOtherModels(field, exchange.protocol)
+        ? "may name other models: send one model, without it"
+        : undefined;
+    };
     let checked = 0;
     const onBuffered = (bytes: number) => {
       checked = bytes;
@@ -111,7 +117,7 @@ class BodySource implements BodyReaderOptions {
       openAccount: this.openAccount.bind(this),
       openSpoolAccount,
       otherFields,
-      isForbidden,
+      whyForbidden,
       checkerOf,
       bytesInChecks: () => checked,
       addsModel: this.hasModel,

@@ -132,7 +132,7 @@ export class FormScanner {
    * @param field the name of the field to find; undefined: none
    * @param maxLength maximum bytes of its value, which must be printable ASCII
    * @param otherFields lower-case names of other short fields to read, each at most once; or a reader for them
-   * @param isRefused reports whether a field may not occur in the form
+   * @param whyRefused returns why a field may not occur in the form, as the end of a sentence
    * @param receiverOf returns what receives the value of a part that is neither; with a reader that reader's own is used
    */
   constructor(
@@ -140,7 +140,7 @@ export class FormScanner {
     private readonly field: string | undefined,
     private readonly maxLength: number,
     private readonly otherFields: readonly string[] | FieldReader = [],
-    private readonly isRefused: (name: string) => boolean = () => false,
+    private readonly whyRefused: (name: string) => string | undefined = () => undefined,
     private readonly receiverOf: FieldReader["receiver"] = undefined,
   ) {
     this.shortLimit = "wants" in otherFields ? MAX_ID_VALUE : MAX_SHORT_VALUE;
@@ -328,12 +328,9 @@ export class FormScanner {
     if (name === "_charset_") this.fail("It has a field _charset_");
     // Parsers decode the name as UTF-8.
     const decodedName = Buffer.from(name, "latin1").toString();
-    if (this.isRefused(decodedName))
-      throw new FormError(
-        `The field ${JSON.stringify(decodedName)} names what is kept elsewhere: send the file itself.`,
-        at,
-        decodedName,
-      );
+    const reason = this.whyRefused(decodedName);
+    if (reason !== undefined)
+      throw new FormError(`The field ${JSON.stringify(decodedName)} ${reason}.`, at, decodedName);
     const normalizedName = name.trim().replace(/\[.*$/, "").toLowerCase();
     if ("wants" in otherFields) {
       if (!isFile && otherFields.wants(name)) this.currentField = name;

@@ -290,6 +290,29 @@ models: { painter: { targets: [one:painter], fallback: [other] }, other: { targe
   }
 });
 
+t.test("a field that may name other models is refused: in a form they are neither checked nor renamed", async (t) => {
+  const { running, seen } = await painting(t);
+  for (const name of [
+    "models",
+    "models[]",
+    "Models",
+    "fallbacks[0][model]",
+    "extra_body",
+    "extraBody.model",
+    "preset",
+  ]) {
+    const field = part(`name="${name}"`, "dear");
+    for (const body of [MODEL + PROMPT + field + END, field + MODEL + PROMPT + END]) {
+      const answer = await post(running, body);
+      t.equal(answer.status, 400, name);
+      t.match(await answer.json(), { error: { code: "invalid_field", message: /may name other models/ } });
+    }
+  }
+  t.equal(seen.length, 0);
+  for (const name of ["moderation", "background", "model_notes", "user"])
+    t.equal((await post(running, MODEL + PROMPT + part(`name="${name}"`, "low") + END)).status, 200, name);
+});
+
 t.test("JSON in a field may not name what is kept elsewhere: a vendor may read it there", async (t) => {
   const { running, seen } = await painting(t);
   for (const field of [

@@ -3,7 +3,7 @@ import { family } from "../openai/family.ts";
 import { IMAGE_MEMBERS, imageTokens } from "../openai/image-tokens.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
-import { objects } from "./objects.ts";
+import { objects, otherModels } from "./objects.ts";
 import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 
@@ -44,6 +44,7 @@ const openaiImages: Protocol = {
   output: { tokens: [], multipliers: [["n"]] },
 
   objects,
+  otherModels,
   recognises: (path) => /\/images\/(generations|edits|variations)(\/|$)/.test(path),
   streamError,
   ending,
