@@ -4,6 +4,8 @@ type TranscriptionUsage = NonNullable<Usage["besides"]>[number];
 
 const RESPONSE_DONE = "response.done";
 const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
+/** More tokens than any answer of a connection has: a report of more is ignored, and does not spoil the sum of the others. */
+const MAX_TOKENS = 1e8;
 /** The events that report a session's settings; `transcription_session.…` before the API was final. */
 const SESSION = /^(?:transcription_)?session\.(?:created|updated)$/;
 /** One of these is in each event that is read. */
@@ -49,7 +51,7 @@ function addTranscription(previous: Usage | undefined, raw: JsonObject | undefin
 /** Decodes the member `usage` of a response. */
 export function readUsage(json: unknown, previous?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
-  if (!raw) return previous;
+  if (!raw || [raw["input_tokens"], raw["output_tokens"]].some((count) => Number(count) > MAX_TOKENS)) return previous;
   const input = asObject(raw["input_token_details"]) ?? {};
   const cached = asObject(input["cached_tokens_details"]) ?? {};
   const output = asObject(raw["output_token_details"]) ?? {};

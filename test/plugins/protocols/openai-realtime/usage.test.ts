@@ -61,3 +61,12 @@ t.test("a text that mentions an event is none", async (t) => {
   t.equal(usageOf({ type: "x", text: "session.updated response.done" }), undefined);
   t.equal(usageOf({ type: "session.updated" }, { ...tokens, usage: undefined }), undefined);
 });
+
+t.test("a report that no answer can have does not spoil the sum of the others", async (t) => {
+  const absurd = { type: "response.done", response: { usage: { input_tokens: 2e9, output_tokens: 1 } } };
+  const { in: input, out } = usageOf(done) ?? {};
+  t.match(usageOf(absurd, done), { in: input, out });
+  t.match(usageOf(done, absurd), { in: input, out });
+  t.equal(usageOf(absurd), undefined);
+  t.match(usageOf(done, transcribed({ type: "tokens", input_tokens: 1, output_tokens: 2e9 })), { in: input, out });
+});
