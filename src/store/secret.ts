@@ -1,18 +1,9 @@
 import { randomBytes } from "node:crypto";
-import {
-  constants,
-  copyFileSync,
-  existsSync,
-  linkSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { constants, copyFileSync, existsSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { FileError, thrownMessage } from "../core/errors.ts";
+import { makeFolder } from "./make-folder.ts";
 import type { PostgresDatabase } from "./postgres/database.ts";
 import { sleepSync } from "./sleep-sync.ts";
 import { newPartFile } from "./sqlite/part-file.ts";
@@ -34,7 +25,7 @@ export function loadOrCreateSecret(ledger: string, warn: (message: string) => vo
   if (ledger === ":memory:") return randomBytes(32);
   const file = `${ledger}.secret`;
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(file));
     if (!existsSync(file) && createSecret(file) && hasExchanges(ledger))
       warn(
         `The secret ${file} was missing, and a new one was made, but the ledger has older exchanges: ${CONSEQUENCES}`,

@@ -5,7 +5,6 @@ import {
   fdatasyncSync,
   fstatSync,
   ftruncateSync,
-  mkdirSync,
   openSync,
   readSync,
   renameSync,
@@ -18,6 +17,7 @@ import { IdMap } from "../id-map.ts";
 import { journalPosition } from "../journal-place.ts";
 import type { LedgerWarn, UnwrittenLines } from "../ledger.ts";
 import { type Cell, KIND_COLUMNS, USAGE_COLUMNS, type UsageRow } from "../ledger-row.ts";
+import { makeFolder } from "../make-folder.ts";
 import type { CreatedObject } from "../object-rows.ts";
 import { journalFile, partFile, processName, removeFiles, syncPath } from "./files.ts";
 
@@ -272,7 +272,7 @@ export class Journal {
    * @throws the system's error; the journal is then unchanged
    */
   private switchFile(number: number, first: Buffer): number {
-    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    makeFolder(this.folder);
     const file = journalFile(this.folder, this.owner, number);
     const part = partFile(file);
     // Its name is this journal's alone: what is there was left by a failed attempt.

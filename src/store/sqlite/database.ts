@@ -1,9 +1,10 @@
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { FileError } from "../../core/errors.ts";
 import type { MigrationNumbers } from "../maintenance.ts";
+import { makeFolder } from "../make-folder.ts";
 import { sleepSync } from "../sleep-sync.ts";
 import type { SqlRunner, SqlValue } from "../sql-runner.ts";
 import { BUSY, BUSY_TIMEOUT, sqliteCode, toWriteError, unusableStoreError } from "./errors.ts";
@@ -58,7 +59,7 @@ export class SqliteDatabase implements SqlRunner {
     try {
       if (path !== ":memory:") {
         if (expected !== undefined) checkPlace(path, expected);
-        mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+        makeFolder(dirname(path));
         createMissing(path);
         this.inode = statSync(path).ino;
       }

@@ -4,7 +4,6 @@ import {
   copyFileSync,
   existsSync,
   linkSync,
-  mkdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -16,6 +15,7 @@ import { thrownMessage } from "../../core/errors.ts";
 import { journalFolder, listJournals, removeFiles, syncPath } from "../journal/files.ts";
 import { readJournals } from "../journal/lines.ts";
 import type { ProgressListener, RestoreOptions, RestoreResult } from "../maintenance.ts";
+import { makeFolder } from "../make-folder.ts";
 import { isEnvelopeSecret } from "../secret.ts";
 import { isNewer, SqliteDatabase } from "./database.ts";
 import { BUSY, fullDiskError, isDamage, sqliteCode } from "./errors.ts";
@@ -133,7 +133,7 @@ async function copyAndVerify(
   if (!existsSync(file)) throw new Error(`There is no ${file}.`);
   if (statSync(file).isDirectory()) throw new Error(`${file} is a folder, not a backup.`);
   // On a new machine the folder does not exist yet.
-  mkdirSync(dirname(part), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(part));
   copyFileSync(file, part);
   // A store that was copied while in use has these.
   if (existsSync(`${file}-wal`)) copyFileSync(`${file}-wal`, `${part}-wal`);
