@@ -309,6 +309,7 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     { signInWarnings },
     { addressWarnings, socketFileErrors },
     { priceWarnings },
+    { withImportWatch },
   ] = await Promise.all([
     import("./check.ts"),
     import("../dry-start.ts"),
@@ -316,9 +317,10 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     import("./sign-in-warnings.ts"),
     import("./address-warnings.ts"),
     import("../marketplace/price-warnings.ts"),
+    import("./import-watch.ts"),
   ]);
   const { file } = takeConfigFile(args, io, location);
-  const extensions = await loadExtensions(dirname(file));
+  const extensions = withImportWatch(await loadExtensions(dirname(file)));
   const doubts = async (config: Config) => [
     ...(await storeWarnings(config)),
     ...(await leftBehindWarnings(config)),
@@ -328,5 +330,7 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     ...socketFileErrors(config),
     ...(await priceWarnings(config)),
   ];
-  return check.runCheck(args, io, file, extensions, (config) => dryStartPlugins(config, extensions), doubts);
+  return check
+    .runCheck(args, io, file, extensions, (config) => dryStartPlugins(config, extensions), doubts)
+    .finally(extensions.close);
 }
