@@ -286,7 +286,7 @@ t.test(
     t.teardown(() => upstream.close());
     const { url } = await startGateway(
       t,
-      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses] } }
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses, openai-images] } }
 models: { m: { targets: [up:vendor-m] }, dear: { targets: [up:vendor-dear] } }
 chains: { llm: [sse, auth, models, limits, rewrite, usage] }
 keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m] } }
@@ -302,6 +302,7 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m]
     for (const [path, text] of [
       ["chat/completions", { messages: [] }],
       ["responses", { input: "Hi" }],
+      ["images/generations", { prompt: "Hi" }],
     ] as const)
       for (const more of [
         { models: ["dear"] },
@@ -309,11 +310,15 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m]
         { fallbacks: ["dear"] },
         { fallbacks: [{ model: "dear" }] },
         { extra_body: { models: ["dear"] } },
-        { tools: [{ type: "openrouter:fusion" }] },
-        { tools: [{ type: "openrouter:fusion", parameters: { preset: "quality" } }] },
-        { tools: [{ type: "openrouter:advisor" }] },
-        // In Responses the id of a plugin is refused as that of an object.
-        ...(path === "responses" ? DRAWING : [{ plugins: [{ id: "fusion" }] }]),
+        ...(path === "images/generations"
+          ? []
+          : [
+              { tools: [{ type: "openrouter:fusion" }] },
+              { tools: [{ type: "openrouter:fusion", parameters: { preset: "quality" } }] },
+              { tools: [{ type: "openrouter:advisor" }] },
+              // In Responses the id of a plugin is refused as that of an object.
+              ...(path === "responses" ? DRAWING : [{ plugins: [{ id: "fusion" }] }]),
+            ]),
       ]) {
         const what = `${path} ${JSON.stringify(more)}`;
         t.same(await ask(path, { model: "m", ...text, ...more }, FEW), [403, 0], what);
