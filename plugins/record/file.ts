@@ -30,6 +30,17 @@ export const isDiskFull = (error: unknown): boolean => {
 };
 const SQLITE_FULL = 13;
 
+/** Node's own recursion never ends where a folder that exists says that it does not, as `/proc` does to who makes one in it. */
+function makeFolders(folder: string): void {
+  const above = dirname(folder);
+  if (above !== folder && !existsSync(above)) makeFolders(above);
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (thrown) {
+    if (!existsSync(folder)) throw thrown;
+  }
+}
+
 /** Recordings in a SQLite file of their own, readable by its owner only; several processes may write to it. */
 export class RecordFile {
   private readonly database: DatabaseSync;
@@ -42,7 +53,7 @@ export class RecordFile {
   constructor(private readonly options: RecordFileOptions) {
     const { file } = options;
     this.pruneInterval = pruneInterval(options);
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    makeFolders(dirname(file));
     // An existing file is never opened here: closing it would release the locks of a former generation's connection.
     if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
     this.database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT });

@@ -1,4 +1,4 @@
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -413,6 +413,11 @@ t.test("invalid options are refused before anything starts", async (t) => {
   const once = ["sse", "auth", "models", "rewrite", "record"];
   await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: once }), /listed once .* first and last/);
   await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: ["record", ...once, "record"] }), /three times/);
+});
+
+t.test("a file in a folder that cannot be made ends the start", { skip: !existsSync("/proc/self") }, async (t) => {
+  const options = { file: "/proc/none/below/recorded.db", sample: 1 };
+  await t.rejects(drive(Record, { options }), /ENOENT: no such file or directory, mkdir '\/proc\/none'/);
 });
 
 t.test("check recognizes another program's file, which it does not open as a database", async (t) => {
