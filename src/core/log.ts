@@ -27,8 +27,8 @@ export class JsonLog extends Log {
   private lastLevel = 0;
   private upToSecond = "";
   /** Its message, and the text of that. */
-  private message: string | undefined;
-  private lastMember = "";
+  private message = "";
+  private lastMember = '"msg":""}\n';
 
   /**
    * @param fd the output; default: standard output. It must not block: a write that waits for a reader occupies a thread, and a
@@ -95,7 +95,8 @@ export class JsonLog extends Log {
   private end(message: string): string {
     if (message !== this.message) {
       this.message = message;
-      this.lastMember = internalize(`"msg":${JSON.stringify(message)}}\n`);
+      // A plugin's may be missing.
+      this.lastMember = internalize(`"msg":${JSON.stringify(message) ?? null}}\n`);
     }
     return this.lastMember;
   }

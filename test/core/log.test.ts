@@ -60,6 +60,26 @@ t.test("fields that are no object leave the line one, and an error in their plac
   );
 });
 
+t.test("a line without a message is one, too", async (t) => {
+  const { fd, log } = piped(t);
+  const info = log.info.bind(log) as (fields: unknown, message?: string) => void;
+  info("a text");
+  info({ a: 1 });
+  info({ a: 2 }, "");
+  info({ a: 3 });
+  await log.flush();
+  const lines = taken(fd).trim().split("\n");
+  t.match(
+    lines.map((line) => JSON.parse(line) as object),
+    [
+      { fields: "a text", msg: null },
+      { a: 1, msg: null },
+      { a: 2, msg: "" },
+      { a: 3, msg: null },
+    ],
+  );
+});
+
 t.test("members are serialized as by JSON.stringify, whatever they contain", async (t) => {
   const { fd, log } = piped(t);
   const texts = ["plain", "", 'a"b', "back\\slash", "line\nend", "\u0000", "\u007f", "ü", "\ud800", "😀", "</script>"];
