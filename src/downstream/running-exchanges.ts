@@ -33,7 +33,7 @@ export class RunningExchanges {
 
   /** Whether a client waits for the beginning of its response. */
   get areAwaited(): boolean {
-    return this.items().some(({ reply }) => reply !== undefined && !reply.response.headersSent);
+    return this.running.some(({ reply }) => reply !== undefined && !reply.response.headersSent);
   }
 
   /** The generations that they began with. */

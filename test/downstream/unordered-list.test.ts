@@ -10,6 +10,7 @@ t.test("items are added and removed in any order, and each is removed once", asy
   const d = bag.add("d");
   if (c) bag.remove(c);
   t.same(bag.items().sort(), ["b", "d"]);
+  t.same([bag.some((item) => item === "d"), bag.some((item) => item === "a")], [true, false]);
   for (const entry of [b, d, c, a]) if (entry) bag.remove(entry);
   t.equal(bag.size, 0);
   t.same(bag.items(), []);
