@@ -196,7 +196,7 @@ export class Reply {
     return [...replyHeaders];
   }
 
-  /** Called by the writer with what a deferred write has thrown. */
+  /** Called by the writer with what a write has thrown. */
   onFault(thrown: unknown): void {
     const { id } = this.exchange;
     this.log.error({ id, cause: thrownStack(thrown) }, "a response could not be written, and its connection is closed");
