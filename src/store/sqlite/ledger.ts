@@ -11,12 +11,10 @@ import type { SqliteDatabase } from "./database.ts";
 import { SqliteDictionary } from "./dictionary.ts";
 import { sqliteCode, storeErrorMessage } from "./errors.ts";
 import { sqlitePrunedBefore } from "./pruning.ts";
-import { UsageInserts } from "./usage-inserts.ts";
+import { MAX_INSERT_ROWS, UsageInserts } from "./usage-inserts.ts";
 
 /** Rows per transaction, which blocks for about a millisecond: as many as are read from a journal at once. */
 const BATCH = 500;
-/** Rows per insert, each of which then costs a fifth less; more are no better. */
-const INSERT_ROWS = 25;
 /** Maximum milliseconds that a row waits for others. */
 const MAX_ROW_DELAY = 250;
 /** Maximum milliseconds between attempts while the store cannot be written. */
@@ -251,8 +249,8 @@ export class SqliteLedger extends SqlLedger {
 
   /** Inserts many rows at a time. @throws NotTogetherError if not all of them are new, or one has other columns */
   private insertNew(rows: readonly UsageRow[], sums: HourSums): void {
-    for (let at = 0; at < rows.length; at += INSERT_ROWS) {
-      const some = rows.slice(at, at + INSERT_ROWS);
+    for (let at = 0; at < rows.length; at += MAX_INSERT_ROWS) {
+      const some = rows.slice(at, at + MAX_INSERT_ROWS);
       const cells = some.map((read) => {
         const row = this.rowToWrite(read);
         const [kind, holder] = [this.kinds.numberFor(row.kind), this.holderOf(row)];

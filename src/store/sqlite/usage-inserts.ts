@@ -9,6 +9,9 @@ const OFTEN_EQUAL = (["kind", "holder", "cached", "reasoning", "detail", "assume
   COLUMNS.indexOf(column),
 );
 
+/** Most rows of one insert, each of which then costs a fifth less; more are no better. */
+export const MAX_INSERT_ROWS = 25;
+
 /** A statement, and the values that were bound to it last. */
 interface UsageInsert {
   readonly statement: StatementSync;
@@ -17,19 +20,21 @@ interface UsageInsert {
 
 /** Inserts rows into the table `usage`, many at a time. */
 export class UsageInserts {
-  /** By the number of rows and the columns in which they are equal. */
+  /** By the number of rows and the columns in which they are equal: each takes 36 KB. */
   private readonly inserts = new Map<number, UsageInsert>();
 
   constructor(private readonly database: SqliteDatabase) {}
 
   /**
-   * @param rows cells in the order of kind, holder, and `USAGE_COLUMNS`
+   * @param rows up to `MAX_INSERT_ROWS` of them: cells in the order of kind, holder, and `USAGE_COLUMNS`
    * @returns how many of them are new
    * @throws SQLite's error for an invalid row; no transaction is open then
    */
   insert(rows: readonly (readonly Cell[])[]): number {
     let equal = 0;
-    for (const column of OFTEN_EQUAL) if (isEqualIn(rows, column)) equal |= 1 << column;
+    // Fewer rows come at low load, where a statement for each case would take more memory than it spares work.
+    if (rows.length === MAX_INSERT_ROWS)
+      for (const column of OFTEN_EQUAL) if (isEqualIn(rows, column)) equal |= 1 << column;
     const { statement, values } = this.insertOf(rows.length, equal);
     let count = 0;
     for (let column = 0; column < COLUMNS.length; column++)
@@ -56,9 +61,9 @@ export class UsageInserts {
   }
 }
 
-/** Reports whether several rows have the same cell in a column. */
+/** Reports whether all rows have the same cell in a column. */
 function isEqualIn(rows: readonly (readonly Cell[])[], column: number): boolean {
   const cell = rows[0]?.[column];
   for (let at = 1; at < rows.length; at++) if (rows[at]?.[column] !== cell) return false;
-  return rows.length > 1;
+  return true;
 }

@@ -1,9 +1,15 @@
 import t from "tap";
 import { type Cell, USAGE_COLUMNS } from "../../../src/store/ledger-row.ts";
 import { SqliteDatabase } from "../../../src/store/sqlite/database.ts";
-import { UsageInserts } from "../../../src/store/sqlite/usage-inserts.ts";
+import { MAX_INSERT_ROWS, UsageInserts } from "../../../src/store/sqlite/usage-inserts.ts";
 
 const COLUMNS = ["kind", "holder", ...USAGE_COLUMNS];
+/** Cells that many rows share. */
+const EQUAL = { kind: 7, holder: 8, cached: null, reasoning: null, detail: `{"address":"ü"}`, assumed_cost: null };
+/** Each selection of these. */
+const SELECTIONS = Array.from({ length: 2 ** Object.keys(EQUAL).length }, (_, some) =>
+  Object.fromEntries(Object.entries(EQUAL).filter((_, at) => some & (1 << at))),
+);
 
 /** A row with different cells in each column, except for those given. */
 function row(at: number, cells: Readonly<Record<string, Cell>>): Cell[] {
@@ -34,18 +40,16 @@ t.test("rows are stored as they are, whichever of their cells are equal", async 
   const inserts = new UsageInserts(database);
   const select = database.prepare(`select ${COLUMNS.join(", ")} from usage order by time`);
   const stored = () => select.all().map((found) => COLUMNS.map((column) => found[column]));
-  const equal = { kind: 7, holder: 8, cached: null, reasoning: null, detail: `{"address":"ü"}`, assumed_cost: null };
-  const names = Object.keys(equal) as (keyof typeof equal)[];
   const all: Cell[][] = [];
-  for (let some = 0; some < 2 ** names.length; some++) {
-    const cells = Object.fromEntries(names.filter((_, at) => some & (1 << at)).map((name) => [name, equal[name]]));
-    const rows = Array.from({ length: 1 + (some % 4) }, (_, at) => row(10 * some + at, cells));
-    t.equal(inserts.insert(rows), rows.length);
-    all.push(...rows);
-  }
+  for (const [some, cells] of SELECTIONS.entries())
+    for (const count of [1 + (some % 4), MAX_INSERT_ROWS]) {
+      const rows = Array.from({ length: count }, (_, at) => row(all.length + at, cells));
+      t.equal(inserts.insert(rows), rows.length);
+      all.push(...rows);
+    }
   t.same(stored(), all);
   const [first] = all as [Cell[]];
-  t.equal(inserts.insert([first, row(10_000, {}), row(10_001, {})]), 2, "what is there already is not new");
+  t.equal(inserts.insert([first, row(100_000, {}), row(100_001, {})]), 2, "what is there already is not new");
   t.equal(stored().length, all.length + 2);
   database.close();
 });
@@ -66,5 +70,21 @@ t.test("a row that the store refuses ends the transaction, and none of it is sto
     1,
     "the next transaction is its own",
   );
+  database.close();
+});
+
+t.test("few statements are kept, whatever rows share and however many come", async (t) => {
+  const database = new SqliteDatabase(":memory:");
+  const prepare = database.prepare.bind(database);
+  let prepared = 0;
+  database.prepare = (text) => {
+    prepared++;
+    return prepare(text);
+  };
+  const inserts = new UsageInserts(database);
+  let id = 0;
+  for (let count = 1; count <= MAX_INSERT_ROWS; count++)
+    for (const cells of SELECTIONS) inserts.insert(Array.from({ length: count }, () => row(id++, cells)));
+  t.ok(prepared < 100, `${prepared} statements`);
   database.close();
 });
