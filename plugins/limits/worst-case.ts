@@ -380,7 +380,7 @@ function requestedAnswers({ body, form, protocol }: RouteExchange | SendExchange
       tokens: outputLimitOf(output.tokens, (path) => valueBelow(entry, path)) ?? tokens,
       times: 1,
       tier: own === undefined ? tier : premiumTier(protocol, (name) => (name === member ? own : at([name]))),
-      model: String(entry?.["model"] ?? ""),
+      model: typeof entry?.["model"] === "string" ? entry["model"] : "",
     };
   });
   return [first, ...others];

@@ -739,6 +739,7 @@ t.test(
       [{ fallbacks: [{ model: "free" }] }, "the model free"],
       [{ fallbacks: [{ model: "nobodys" }] }, "the model nobodys"],
       [{ fallbacks: "default" }, "a model of the vendor's choice"],
+      [{ fallbacks: [{ model: { toString: 1 } }] }, "a model of the vendor's choice"],
       [{ fallbacks: [{ model: "dear" }], speed: "fast" }, "the fast mode"],
     ] as const) {
       const refused = await ask(url, "/v1/messages", { ...messages, ...more }, guest);

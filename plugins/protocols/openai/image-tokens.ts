@@ -35,7 +35,8 @@ export function imageTokens(
   model: string | undefined,
   asked: (name: (typeof IMAGE_MEMBERS)[number]) => unknown,
 ): number {
-  const [size, quality, partials] = IMAGE_MEMBERS.map(asked);
+  // Not every object can be made a text, as its `toString` may be the client's.
+  const [size, quality, partials] = IMAGE_MEMBERS.map(asked).map((value) => (value instanceof Object ? "" : value));
   const dearest = QUALITIES.find((each) => each === quality) ?? "high";
   const fixed = FREE_SIZE_MODEL.test(model ?? "") ? 0 : fixedSizeTokens(size, dearest);
   const free = FIXED_SIZE_MODEL.test(model ?? "") ? 0 : freeSizeTokens(size, dearest);

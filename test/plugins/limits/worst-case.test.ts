@@ -488,6 +488,8 @@ keys: { ${keys.join(", ")} }
   t.equal(await picture("a", { ...high, size: "auto" }), 429);
   t.equal(await picture("a", { quality: "medium", size: "1024x1536", n: 4 }), 429);
   t.equal(await picture("a", { quality: "medium", size: "1024x1536", n: 3 }), 200, "4,752 tokens");
+  const textless = { toString: 1 };
+  t.equal(await picture("a", { ...high, size: textless, partial_images: textless }), 429, "the dearest");
   t.equal(await picture("b", { ...high, size: "1024x1024", partial_images: 3, n: 1 }), 200, "4,460 tokens");
   const three = { quality: "medium", size: "1024x1536", n: 3 };
   t.equal(await picture("g", { ...three, partial_images: 1 }), 429, "5,052 tokens");

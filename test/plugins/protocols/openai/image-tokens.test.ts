@@ -20,7 +20,7 @@ t.test("tokens of an image are those of its model, size and quality", async (t) 
 });
 
 t.test("what a request leaves open counts as the dearest", async (t) => {
-  for (const open of [undefined, "auto", 7, null, {}, "high\n"]) {
+  for (const open of [undefined, "auto", 7, null, {}, { toString: 1 }, [{ toString: 1 }], "high\n"]) {
     t.equal(imageTokens("gpt-image-1", open, open), 6240);
     t.equal(imageTokens("gpt-image-1", open, "low"), 408);
     t.equal(imageTokens("gpt-image-1", "1024x1024", open), 4160);
@@ -37,7 +37,7 @@ t.test("each preview of an image takes tokens, all of them where their number ca
   for (const [partials, tokens] of [
     ...([undefined, null, 0, "0"] as const).map((none) => [none, 0] as const),
     ...([1, "1"] as const).map((one) => [one, 100] as const),
-    ...([3, "3", 9, -1, 1.5, "", "01", {}, true] as const).map((all) => [all, 300] as const),
+    ...[3, "3", 9, -1, 1.5, "", "01", {}, { toString: 1 }, true].map((all) => [all, 300] as const),
   ])
-    t.equal(imageTokens("gpt-image-1", "1024x1024", "low", partials), 272 + tokens, String(partials));
+    t.equal(imageTokens("gpt-image-1", "1024x1024", "low", partials), 272 + tokens, JSON.stringify(partials));
 });
