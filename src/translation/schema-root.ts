@@ -1,5 +1,5 @@
 import { parseExact, RawJson, writeJson } from "../wire/exact.ts";
-import { asObject, type JsonObject } from "../wire/values.ts";
+import { asObject, asText, type JsonObject } from "../wire/values.ts";
 
 export const isObjectSchema = (root: JsonObject): boolean =>
   root["type"] === "object" || root["properties"] !== undefined;
@@ -9,7 +9,7 @@ export const isObjectSchema = (root: JsonObject): boolean =>
  * object inlined at its root; undefined for other schemas. Vendors that require an object do not follow the reference.
  */
 export function inlineRoot(root: JsonObject): JsonObject | undefined {
-  const [, section = "", name = ""] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(String(root["$ref"])) ?? [];
+  const [, section = "", name = ""] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(asText(root["$ref"]) ?? "") ?? [];
   const schema = asObject(asObject(root[section])?.[name]);
   if (!schema || schema instanceof RawJson || !isObjectSchema(schema)) return undefined;
   const { $ref: _, ...siblings } = root;

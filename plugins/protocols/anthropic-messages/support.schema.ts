@@ -1,6 +1,7 @@
 import {
   asList,
   asObject,
+  asText,
   decodeOrKeep,
   type EncodeContext,
   type JsonObject,
@@ -243,7 +244,7 @@ function isEnforced(name: string, value: unknown): boolean {
   if (name === "format") return FORMATS.has(value);
   if (name === "minItems") return value === 0 || value === 1;
   // A backslash that is escaped escapes nothing.
-  if (name === "pattern") return !UNENFORCED_PATTERN.test(String(value).replaceAll("\\\\", ""));
+  if (name === "pattern") return !UNENFORCED_PATTERN.test((asText(value) ?? "").replaceAll("\\\\", ""));
   return ENFORCED_KEYWORDS.has(name);
 }
 
