@@ -217,7 +217,7 @@ export class Journal {
     if (this.pendingLength <= this.limits.memory) return;
     // So much in one turn of the event loop is written before its end.
     this.write();
-    if (this.pendingLength > this.limits.memory) this.dropOldest();
+    while (this.pendingLength > this.limits.memory) this.dropOldest();
   }
 
   /** @throws the system's error; the file is then unchanged. */

@@ -323,6 +323,17 @@ t.test("where memory for unwritten lines is full, all that fits into it is kept"
   t.end();
 });
 
+t.test("long lines behind short ones take no more memory than is allowed", (t) => {
+  const { journal } = open(t, { full: 1_000_000, memory: 40_000 });
+  writeFileSync(journal.folder, "in the way");
+  for (let i = 0; i < 2000; i++) journal.end(`${i}`, row(`${i}`));
+  for (let i = 0; i < 20; i++) journal.end("long", row("x".repeat(10_000)));
+  const { lines: waiting = 0 } = journal.unwritten ?? {};
+  t.equal(waiting, 3);
+  rmSync(journal.folder);
+  t.end();
+});
+
 t.test("lines that are more than one write wait in their order, and are written in it", (t) => {
   const { journal, lines } = open(t, { full: 100_000_000, memory: 3_500_000 });
   writeFileSync(journal.folder, "in the way");
