@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 /** The share of the young generation in use from which on it is collected; V8 itself does so from 0.8 on. */
 const FULL_ENOUGH = 0.7;
 /** The utilization of the event loop from which on it has no time to spare, and collections would only come more often. */
-const BUSY = 0.5;
+const BUSY = 0.3;
 
 /** V8's young generation. */
 export interface YoungGeneration {
