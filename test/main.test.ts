@@ -37,11 +37,13 @@ function spawned(args: string[], command = process.execPath) {
   return { out: stdout, err: stderr, status };
 }
 
-/** Runs one in this process, where the test is about words and exit codes. */
-const run = (args: string[], cwd = folder) => runHere(args, cwd);
+/** Runs one in this process, where the test is about words and exit codes: but not `run`, which takes the process's signals. */
+const run = async (args: string[], cwd = folder) => (args[0] === "run" ? spawned(args) : runHere(args, cwd));
 // Paths in messages are relative to it.
 process.chdir(folder);
 t.teardown(() => process.chdir(ROOT));
+const signalHandlers = () => ["SIGHUP", "SIGUSR1", "SIGUSR2"].map((signal) => process.listenerCount(signal));
+const handlersBefore = signalHandlers();
 
 t.test("every verb works, and help lists them all", async (t) => {
   t.match(spawned(["--version"]), { status: 0, out: /^\d+\.\d+\.\d+\n$/ });
@@ -174,7 +176,7 @@ t.test("an unusable store is reported in one sentence, by every verb", async (t)
   for (const args of [["run"], ["keys", "list"], ["usage"]])
     for (const file of ["text.yaml", "below.yaml"])
       t.match(
-        await (args[0] === "run" ? spawned : run)([...args, "--config", file]),
+        await run([...args, "--config", file]),
         { status: 1, out: "", err: /^The store \S+ cannot be used: [^\n]+\n$/ },
         `${args.join(" ")} ${file}`,
       );
@@ -228,3 +230,7 @@ t.test(
     }
   },
 );
+
+t.test("what ran in this process leaves it as it was, for the files of tests that follow", async (t) => {
+  t.same(signalHandlers(), handlersBefore);
+});
