@@ -185,6 +185,8 @@ function hasInvalidCount(raw: unknown): boolean {
   return false;
 }
 
+/** Tokens of an image for which a protocol's figure is none, as they are reserved. */
+const UNKNOWN_IMAGE = 4096;
 /** Bytes of a whole response around its text, on average. */
 const WHOLE_OVERHEAD = 300;
 
@@ -198,7 +200,8 @@ function estimateReceived(settled: SettlementInput): Usage {
   // Partial images of a stream all belong to one image.
   const imageCount = hasImage ? 1 : (parser?.imageCount ?? 0);
   if (images && imageCount > 0) {
-    const total = imageCount * images.tokensOf(attempt?.target.model, (name) => askedOf(exchange, name));
+    const tokens = images.tokensOf(attempt?.target.model, (name) => askedOf(exchange, name));
+    const total = imageCount * (tokens >= 0 && tokens <= MAX_CREDIBLE_TOKENS ? tokens : UNKNOWN_IMAGE);
     return withImages(exchange, { in: input, out: { total, image: total }, raw: undefined }, { count: imageCount });
   }
   const received = parser?.bytes || attempt?.unreadBytes || 0;

@@ -1,4 +1,8 @@
 import t from "tap";
+import openaiImages from "../../../plugins/protocols/openai-images/index.ts";
+import { settle } from "../../../plugins/usage/settlement.ts";
+import { Body } from "../../../src/core/body.ts";
+import { scan } from "../../../src/wire/json.ts";
 import { asking, startGateway } from "../../support/gateway.ts";
 import { httpUpstream } from "../../support/upstream.ts";
 
@@ -35,4 +39,24 @@ models: { m: { price: { image: { "": 0.04, "hd 1024x1024": 0.12 } }, targets: [u
     costs.push((await gateway.stores.ledger.recent(1))[0]?.cost);
   }
   t.same(costs, [40_000_000, 120_000_000, 40_000_000]);
+});
+
+t.test("images that broke off count as they are reserved where a protocol's figure is none", async (t) => {
+  const { images } = openaiImages;
+  const text = Buffer.from("{}");
+  for (const [figure, total] of [
+    [Number.NaN, 8192],
+    [-5, 8192],
+    [Number.POSITIVE_INFINITY, 8192],
+    [7, 14],
+  ] as const) {
+    const protocol = { ...openaiImages, images: { ...images, tokensOf: () => figure } };
+    const exchange = {
+      ...{ protocol, body: new Body([text], scan(text)), attempts: [{ sent: true, status: 200 }], outcome: "aborted" },
+      operation: { name: "generate", task: "image", generates: true },
+    };
+    const reading = { parser: { imageCount: 2, bytes: 9 } };
+    const { usage } = settle({ exchange, reading, cut: "estimate", asked: { tokens: 1 }, isRunning: false } as never);
+    t.match(usage?.out, { total, image: total }, String(figure));
+  }
 });
