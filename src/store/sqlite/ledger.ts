@@ -13,7 +13,7 @@ import { sqliteCode, storeErrorMessage } from "./errors.ts";
 import { sqlitePrunedBefore } from "./pruning.ts";
 import { MAX_INSERT_ROWS, UsageInserts } from "./usage-inserts.ts";
 
-/** Rows per transaction, which blocks for about a millisecond: as many as are read from a journal at once. */
+/** Rows per transaction, which blocks for about two milliseconds: as many as are read from a journal at once. */
 const BATCH = 500;
 /** Maximum milliseconds that a row waits for others. */
 const MAX_ROW_DELAY = 250;
