@@ -40,7 +40,7 @@ if (server)
       t.same(await (all[1] as PostgresClaims).unresolved(), ["budget key a"], "what has ended is no longer among them");
       await all[0]?.release("target up:fine", "resolved");
       t.match(
-        (await (all[1] as PostgresClaims).unresolved()).sort(),
+        [...(await (all[1] as PostgresClaims).unresolved())].sort(),
         ["budget key a", "target up:fine"],
         "its end is not told",
       );
