@@ -1,4 +1,5 @@
 import type { Frame, Protocol } from "model-gateway";
+import { type ExchangeClock, TextPace } from "./text-pace.ts";
 import { estimateTokens, tokenWeights } from "./token-count.ts";
 import { valueAt } from "./value-at.ts";
 
@@ -21,6 +22,9 @@ const MIN_FRAME_BYTES = 48;
 /** Where in the first line of an event with a name the names differ of those that begin something and those with text. */
 const [NAME_START, NAME_END] = [16, 24];
 const LETTER_E = 0x65;
+
+/** The clock of a stream whose times are unknown. */
+const STOPPED: ExchangeClock = { elapsed: 0 };
 
 /** A call's arguments, or a text in them, that arrive in one frame; the name is not always in it. */
 interface WholeCall {
@@ -77,12 +81,16 @@ export class DeliveredTokens {
   /** Whether the last piece ended in a space, which tokenizers join to the next word. */
   private endsInSpace = false;
   private readonly weights: NonNullable<Protocol["tokenEstimate"]>;
+  /** Of the parsed frames. */
+  private readonly pace: TextPace;
 
   /** @param model the vendor's name of the model that responds */
   constructor(
     private readonly protocol: Protocol,
     model = "",
+    clock: ExchangeClock = STOPPED,
   ) {
+    this.pace = new TextPace(clock);
     this.weights = tokenWeights(protocol, model);
     this.hiddenIn = protocol.hiddenReasoning?.();
   }
@@ -103,6 +111,7 @@ export class DeliveredTokens {
     }
     const { tokens, textBytes } = this.textIn(frame);
     this.parsedTokens += tokens;
+    if (tokens > 0) this.pace.observe(this.shown);
     if (textBytes > 0) frame.bytes.copy(this.lastStart, 0, 0, NAME_END);
     if (isUsual) this.usualFrames++;
     // A usual frame may have no text too; among the first ones, a frame without text does not count as usual.
@@ -139,6 +148,15 @@ export class DeliveredTokens {
   get unseenParts(): number {
     if (this.hiddenTokens > 0 || this.parsedReasoning > 0) return 0;
     return this.assumedParts > 0 ? this.assumedParts : Math.min(1, this.shown);
+  }
+
+  /**
+   * Returns the tokens of reasoning that the time before the text tells, where nothing else tells of any; undefined: something does,
+   * or the text's pace is not known.
+   * @param sentAt when its provider got the request, in milliseconds since the exchange began
+   */
+  tokensByTime(sentAt: number): number | undefined {
+    return this.assumedParts === 0 && this.unseenParts > 0 ? this.pace.tokensBefore(sentAt) : undefined;
   }
 
   /** The estimated output tokens, with those of media and without hidden reasoning. */

@@ -207,7 +207,7 @@ function estimateReceived(settled: SettlementInput): Usage {
   const received = parser?.bytes || attempt?.unreadBytes || 0;
   if (operation.task !== "generate") return { in: input, out: { total: 0 }, raw: undefined };
   if (delivered) {
-    const out = deliveredOutput({}, delivered, unseen.expected(exchange, asked), asked.output);
+    const out = deliveredOutput({}, delivered, unseen.expected(exchange, asked, delivered), asked.output);
     return { in: input, out, raw: undefined };
   }
   const text = wholeTokens(parser?.json, received, exchange);
@@ -280,7 +280,7 @@ function estimateCut(reported: Usage | undefined, delivered: DeliveredTokens, in
   return {
     ...reported,
     in: { ...reported?.in, total: reported?.in.total ?? estimateInput(input) },
-    out: deliveredOutput(reported?.out ?? {}, delivered, unseen.expected(exchange, asked), asked.output),
+    out: deliveredOutput(reported?.out ?? {}, delivered, unseen.expected(exchange, asked, delivered), asked.output),
     raw: reported?.raw,
   };
 }

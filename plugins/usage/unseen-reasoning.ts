@@ -1,4 +1,5 @@
 import { type Attempt, type DoneExchange, Marketplace } from "model-gateway";
+import type { DeliveredTokens } from "./delivered-tokens.ts";
 import { type RequestFigures, responseProtocol, tryRead, type UsageReading } from "./usage-reading.ts";
 
 /** Answers after which a mean follows the newer ones. */
@@ -15,12 +16,16 @@ interface Mean {
 /** What is known of a request as it was sent. */
 type AskedEffort = Pick<RequestFigures, "effort">;
 
+/** Efforts at which a model reasons. */
+const REASONING_EFFORTS: ReadonlySet<string> = new Set(["low", "medium", "high", "xhigh", "max"]);
+
 /**
- * How much a target's model reasons at a time without telling how much, on average of the answers whose usage was reported: some
- * vendors' Chat streams tell nothing of their reasoning before their usage, and items of Responses often only that it has ended.
- * Where one breaks off, its reasoning counts as the mean of its own key's answers from that target, so that nobody pays for the habits
- * of others, or else of all keys', so that nobody who always disconnects reasons for free. Only answers to requests of the same effort
- * count: without reasoning, none is paid for.
+ * How much a target's model reasons without telling how much: some vendors' Chat streams tell nothing of their reasoning before their
+ * usage, and items of Responses often only that it has ended. Where such a stream breaks off, the time before its text tells, as a
+ * model writes its thoughts as fast as its text. Where that is not known, its reasoning counts as the mean of the answers whose usage
+ * was reported: of its own key's answers from that target, so that nobody pays for the habits of others, or else of all keys', so that
+ * nobody who always disconnects reasons for free. Only answers to requests of the same effort count: without reasoning, none is paid
+ * for.
  */
 export class UnseenReasoning {
   private readonly means = new Map<string, Mean>();
@@ -41,11 +46,19 @@ export class UnseenReasoning {
   }
 
   /**
-   * Returns the mean tokens of a part of reasoning, for an answer whose text had begun: its reasoning had ended. Undefined: nothing
-   * is known of them yet.
+   * Returns the tokens of a part of reasoning, for an answer whose text had begun: its reasoning had ended. Undefined: nothing is
+   * known of them yet.
    */
-  expected({ attempt, caller }: DoneExchange, asked: AskedEffort): number | undefined {
-    if (!attempt || this.means.size === 0) return undefined;
+  expected(exchange: DoneExchange, asked: AskedEffort, delivered?: DeliveredTokens): number | undefined {
+    const { attempt } = exchange;
+    if (!attempt) return undefined;
+    const mean = this.means.size === 0 ? undefined : this.mean(exchange, attempt, asked);
+    const reasons = mean === undefined ? REASONING_EFFORTS.has(asked.effort ?? "") : mean > 0;
+    if (!reasons || !delivered || attempt.dispatchedAt === undefined) return mean;
+    return delivered.tokensByTime(attempt.dispatchedAt) ?? mean;
+  }
+
+  private mean({ caller }: DoneExchange, attempt: Attempt, asked: AskedEffort): number | undefined {
     const kind = kindOf(attempt, asked);
     return (this.means.get(nameOf(kind, caller?.id)) ?? this.means.get(kind))?.value;
   }

@@ -76,7 +76,7 @@ export function streamStage(
   const protocol = responseProtocol(exchange);
   const { generates, task } = exchange.operation;
   const isText = generates && task === "generate";
-  const delivered = generates ? new DeliveredTokens(protocol, exchange.attempt?.target.model) : undefined;
+  const delivered = generates ? new DeliveredTokens(protocol, exchange.attempt?.target.model, exchange) : undefined;
   const marks = protocol.images?.contentMembers;
   if (delivered) {
     reading.delivered = delivered;

@@ -1,3 +1,5 @@
+import type { ServerResponse } from "node:http";
+import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import openaiResponses from "../../../plugins/protocols/openai-responses/index.ts";
 import { DeliveredTokens } from "../../../plugins/usage/delivered-tokens.ts";
@@ -17,6 +19,8 @@ const ONE = "one-key-0123456789abcdef";
 const OTHER = "other-key-0123456789abcdef";
 
 interface Answer {
+  /** Milliseconds before the text, and for it. */
+  times?: readonly [before: number, text: number];
   /** The tokens of reasoning that the provider reports at the end; undefined: the stream breaks off. */
   reasoning?: number;
   /** What comes before that. */
@@ -30,13 +34,25 @@ const usageOf = (reasoning: number) => ({
   completion_tokens_details: { reasoning_tokens: reasoning },
 });
 
+/** Writes the pieces of a text at one pace, and then breaks off. */
+async function writeSlowly(reply: ServerResponse, text: string, before: number, time: number): Promise<void> {
+  const pieces = text.split(/(?<=\n\n)/);
+  await after(before);
+  for (const each of pieces) {
+    reply.write(each);
+    await after(time / pieces.length);
+  }
+  reply.destroy();
+}
+
 /** A provider whose next answers are these, and what the ledger has for each. */
 async function start(t: Test) {
   const next: Answer[] = [];
   const upstream = await httpUpstream((_, reply) => {
-    const { reasoning, text = TEXT, whole } = next.shift() as Answer;
+    const { reasoning, text = TEXT, whole, times } = next.shift() as Answer;
     reply.writeHead(200, { "content-type": whole ? "application/json" : "text/event-stream" });
     const usage = reasoning === undefined ? undefined : usageOf(reasoning);
+    if (times) return void writeSlowly(reply, text, ...times);
     if (whole) reply.end(JSON.stringify({ choices: [{ index: 0, message: { content: text } }], usage }));
     else if (usage) reply.end(`${text}${event({ id: "c", choices: [], usage })}data: [DONE]\n\n`);
     else reply.write(text, () => setTimeout(() => reply.destroy(), 50));
@@ -85,6 +101,21 @@ t.test("reasoning of which a stream tells nothing counts as usual, where the str
     { source: "estimated", total: 200, reasoning: 200 },
     "no more than allowed",
   );
+});
+
+t.test("where the text's pace is known, the time before it tells how much a model has reasoned", async (t) => {
+  const ask = await start(t);
+  const times = [1500, 800] as const;
+  const high = { reasoning_effort: "high" };
+  // 50 tokens, of which a busy machine makes more.
+  const isByTime = ({ reasoning }: { reasoning: number }) => reasoning > 0 && reasoning < 3000;
+  t.ok(isByTime(await ask({ times }, high)), "nothing else is known yet, but the request asks for it");
+  t.equal((await ask({ times })).reasoning, 0, "a model that may not reason");
+  await ask({ reasoning: 7000 });
+  t.ok(isByTime(await ask({ times })));
+  t.equal((await ask({})).reasoning, 7000, "a text that comes at once tells no pace");
+  await ask({ reasoning: 0 }, { reasoning_effort: "none" });
+  t.equal((await ask({ times }, { reasoning_effort: "none" })).reasoning, 0, "nothing was reasoned");
 });
 
 t.test("a key pays for what its own answers usually reason, or else those of all", async (t) => {
