@@ -40,8 +40,9 @@ const GUARD_BYTES = 64;
 /** The bits of watched texts, by hash; each table has 4096 words. */
 const [NAMES, VALUES_SEEN] = [73_728, 90_112] as const;
 const NEEDLE = 106_496;
-/** The bits of watched starts of values, by hash. */
+/** The bits of watched starts of values, by hash; of the start of a watched short value this one too. */
 const STARTS = 107_520;
+const SHORT_VALUE = 1 << 31;
 const SLOTS = 4096;
 /** Bytes of a value, including its opening quote, from which it is too long to be watched. */
 export const LONG_VALUE = 200;
@@ -77,6 +78,9 @@ memory.set(HEX, 1024);
 memory.set(NUMBER_STEPS, 1280);
 memory.set(NUMBER_MAY_END.map(Number), 3584);
 
+/** Returns the table index of a value's first two bytes, with the same hash as window.wat. */
+const startSlot = (first: number, second: number): number => (first << 4) ^ second;
+
 /** Returns the table index of a text, with the same hash as window.wat. */
 const watchSlot = (length: number, first: number, last: number, lastButOne: number): number =>
   ((lastButOne + (last << 8)) * 37 + first * 301 + length * 1123) & (SLOTS - 1);
@@ -88,24 +92,26 @@ export function addWatch(texts: readonly string[], bit: number, kind: "name" | "
     const bytes = Buffer.from(text);
     // Other characters have escapes besides `\u`.
     if (!/^[\w.\u017f\u212a-]{2,198}$/.test(text)) throw new RangeError(`"${text}" cannot be watched for`);
-    const slot = watchSlot(bytes.length, bytes[0] as number, bytes.at(-1) as number, bytes.at(-2) as number);
+    const [first = 0, second = 0] = bytes;
+    const slot = watchSlot(bytes.length, first, bytes.at(-1) as number, bytes.at(-2) as number);
     table[slot] = (table[slot] as number) | bit;
+    if (kind === "value") addStartBit(first, second, SHORT_VALUE);
   }
 }
-
-/** Returns the table index of a value's first two bytes, with the same hash as window.wat. */
-const startSlot = (first: number, second: number): number => (first << 4) ^ second;
 
 /** Lets scans set `bit` when they pass a value, of any length, that begins with one of these pairs of ASCII characters. */
 export function addStartWatch(pairs: readonly string[], bit: number): void {
-  for (const pair of pairs) {
-    const slot = startSlot(pair.charCodeAt(0), pair.charCodeAt(1));
-    watchedStarts[slot] = (watchedStarts[slot] as number) | bit;
-  }
+  for (const pair of pairs) addStartBit(pair.charCodeAt(0), pair.charCodeAt(1), bit);
+}
+
+function addStartBit(first: number, second: number, bit: number): void {
+  const slot = startSlot(first, second);
+  watchedStarts[slot] = (watchedStarts[slot] as number) | bit;
 }
 
 /** Returns the bits of the watches that match a value with these first bytes. */
-export const startBits = (first: number, second: number): number => watchedStarts[startSlot(first, second)] as number;
+export const startBits = (first: number, second: number): number =>
+  (watchedStarts[startSlot(first, second)] as number) & ~SHORT_VALUE;
 
 /** Returns the bits of the watches that match a string with these properties. */
 export function watchBits(

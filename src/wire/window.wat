@@ -6,7 +6,8 @@
 ;; 4096  the piece; behind its end 64 quotes, at which every search ends
 ;; 73728 and 90112: a word for each hash of a name, and of a short value: the bits of those who watch for it
 ;; 106496 a text that is sought
-;; 107520 a word for each hash of a value's first two bytes: the bits of those who watch for values that begin so
+;; 107520 a word for each hash of a value's first two bytes: the bits of those who watch for values that begin so; below 0 where
+;;        a short value that begins so is watched for
 ;; Heads of HTTP messages are read in the place of the piece, too: $blank and $text.
 ;; window.test.ts assembles it: WASM=write makes window.wasm anew.
 (module
@@ -20,18 +21,6 @@
   (func $end (export "end") (param $i i32) (param $checked i32) (result i32)
     (local $a v128) (local $b v128) (local $backslash i32) (local $quote i32) (local $escape i32) (local $escaped i32)
     (local $cut i32) (local $within i32) (local $at i32) (local $hidden i32)
-    ;; Most names end within the first sixteen bytes, without an escape.
-    (local.set $a (v128.load align=1 (local.get $i)))
-    (local.set $at (i8x16.bitmask (v128.or
-      (i8x16.lt_u (local.get $a) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32))
-      (v128.or
-        (i8x16.eq (local.get $a) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34))
-        (i8x16.eq (local.get $a) (v128.const i8x16 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92))))))
-    (if (local.get $at) (then
-      (local.set $at (i32.add (local.get $i) (i32.ctz (local.get $at))))
-      (if (i32.eq (i32.load8_u (local.get $at)) (i32.const 34)) (then
-        (global.set $escapes (i32.const 0))
-        (return (local.get $at))))))
     (loop $block
       (local.set $a (v128.load align=1 (local.get $i)))
       (local.set $b (v128.load offset=16 align=1 (local.get $i)))
@@ -212,22 +201,13 @@
       (br $block))
     (unreachable))
 
-  ;; Where the word of a string's hash lies in its table: of its length, its first byte and its last two. window.ts has the same.
-  (func $slot (param $from i32) (param $to i32) (result i32)
-    (i32.and
-      (i32.add
-        (i32.mul (i32.load16_u align=1 (i32.sub (local.get $to) (i32.const 2))) (i32.const 148))
-        (i32.add
-          (i32.mul (i32.load8_u (local.get $from)) (i32.const 1204))
-          (i32.mul (i32.sub (local.get $to) (local.get $from)) (i32.const 4492))))
-      (i32.const 16380)))
-
   ;; Passes over tokens from $i up to $to; the first byte that it does not pass is its result. $span: bytes of a string value
   ;; that are checked. What may come next is numbered as in grammar.ts: 0 first value, 1 value, 2 first name, 3 name, 4 colon,
   ;; 5 comma or end.
   (func (export "pass") (param $i i32) (param $to i32) (param $maxDepth i32) (param $maxKeys i32) (param $span i32) (result i32)
     (local $expect i32) (local $depth i32) (local $object i32) (local $keys i32)
     (local $values i32) (local $seen i32) (local $next i32) (local $state i32) (local $step i32)
+    (local $name i32) (local $text v128)
     (local.set $expect (i32.load (i32.const 0)))
     (local.set $depth (i32.load (i32.const 4)))
     (local.set $object (i32.load (i32.const 8)))
@@ -247,35 +227,66 @@
           (br $token))
           ;; quote
           (br_if $stop (i32.gt_u (local.get $expect) (i32.const 3)))
+          (local.set $name (i32.gt_u (local.get $expect) (i32.const 1)))
           (local.set $next (i32.add (local.get $i) (i32.const 1)))
-          (if (i32.gt_u (local.get $expect) (i32.const 1))
-            (then
-              (br_if $stop (i32.eq (local.get $keys) (local.get $maxKeys)))
-              (local.set $next (call $end (local.get $next) (local.get $to)))
-              (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
-              ;; A name that may be too long: MAX_NAME of window.ts, and its opening quote.
-              (br_if $stop (i32.gt_u (i32.sub (local.get $next) (local.get $i)) (i32.const 16384)))
-              (local.set $seen (i32.or (local.get $seen) (i32.or
-                (i32.load offset=73728 (call $slot (i32.add (local.get $i) (i32.const 1)) (local.get $next)))
-                (select (i32.const 0x80000000) (i32.const 0) (global.get $escapes)))))
-              (local.set $keys (i32.add (local.get $keys) (i32.const 1)))
-              (local.set $expect (i32.const 4))
-              ;; Most names have their colon at once.
-              (if (i32.eq (i32.load8_u offset=1 (local.get $next)) (i32.const 58)) (then
-                (local.set $expect (i32.const 1))
-                (local.set $next (i32.add (local.get $next) (i32.const 1))))))
-            (else
-              (local.set $next (call $end (local.get $next) (i32.add (local.get $next) (local.get $span))))
-              (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
-              (local.set $seen (i32.or (local.get $seen) (i32.load offset=107520 (i32.xor
-                (i32.shl (i32.load8_u offset=1 (local.get $i)) (i32.const 6))
-                (i32.shl (i32.load8_u offset=2 (local.get $i)) (i32.const 2))))))
-              (if (i32.lt_u (i32.sub (local.get $next) (local.get $i)) (i32.const 200)) (then
-                (local.set $seen (i32.or (local.get $seen) (i32.or
-                  (i32.load offset=90112 (call $slot (i32.add (local.get $i) (i32.const 1)) (local.get $next)))
-                  (select (i32.const 0x40000000) (i32.const 0) (global.get $escapes)))))))
-              (local.set $expect (i32.const 5))))
+          (block $ended
+            ;; Most names and many values end within the first sixteen bytes, without an escape.
+            (local.set $text (v128.load align=1 (local.get $next)))
+            (local.set $step (i8x16.bitmask (v128.or
+              (i8x16.lt_u (local.get $text) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32))
+              (v128.or
+                (i8x16.eq (local.get $text) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34))
+                (i8x16.eq (local.get $text) (v128.const i8x16 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92))))))
+            (if (local.get $step) (then
+              (local.set $step (i32.add (local.get $next) (i32.ctz (local.get $step))))
+              (if (i32.eq (i32.load8_u (local.get $step)) (i32.const 34)) (then
+                (local.set $next (local.get $step))
+                (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+                (br $ended)))))
+            (local.set $next (call $end
+              (local.get $next)
+              (select (local.get $to) (i32.add (local.get $next) (local.get $span)) (local.get $name))))
+            (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+            (if (i32.and
+                (i32.ne (global.get $escapes) (i32.const 0))
+                (i32.or (local.get $name) (i32.lt_u (i32.sub (local.get $next) (local.get $i)) (i32.const 200))))
+              (then (local.set $seen (i32.or
+                (local.get $seen)
+                (select (i32.const 0x80000000) (i32.const 0x40000000) (local.get $name)))))))
+          (block $watched
+            (if (local.get $name)
+              (then
+                (br_if $stop (i32.eq (local.get $keys) (local.get $maxKeys)))
+                ;; A name that may be too long: MAX_NAME of window.ts, and its opening quote.
+                (br_if $stop (i32.gt_u (i32.sub (local.get $next) (local.get $i)) (i32.const 16384)))
+                (local.set $keys (i32.add (local.get $keys) (i32.const 1)))
+                (local.set $expect (i32.const 4))
+                (local.set $step (i32.const 73728)))
+              (else
+                (local.set $expect (i32.const 5))
+                (local.set $step (i32.load offset=107520 (i32.xor
+                  (i32.shl (i32.load8_u offset=1 (local.get $i)) (i32.const 6))
+                  (i32.shl (i32.load8_u offset=2 (local.get $i)) (i32.const 2)))))
+                (br_if $watched (i32.eqz (local.get $step)))
+                (local.set $seen (i32.or (local.get $seen) (i32.and (local.get $step) (i32.const 0x3fffffff))))
+                ;; No short value that begins so is watched for, or this one is long.
+                (br_if $watched (i32.or
+                  (i32.ge_s (local.get $step) (i32.const 0))
+                  (i32.ge_u (i32.sub (local.get $next) (local.get $i)) (i32.const 200))))
+                (local.set $step (i32.const 90112))))
+            ;; The hash of the length, the first byte and the last two. window.ts has the same.
+            (local.set $seen (i32.or (local.get $seen) (i32.load (i32.add (local.get $step) (i32.and
+              (i32.add
+                (i32.mul (i32.load16_u align=1 (i32.sub (local.get $next) (i32.const 2))) (i32.const 148))
+                (i32.add
+                  (i32.mul (i32.load8_u offset=1 (local.get $i)) (i32.const 1204))
+                  (i32.mul (i32.sub (i32.sub (local.get $next) (local.get $i)) (i32.const 1)) (i32.const 4492))))
+              (i32.const 16380)))))))
           (local.set $i (i32.add (local.get $next) (i32.const 1)))
+          ;; Most names have their colon at once.
+          (if (i32.and (local.get $name) (i32.eq (i32.load8_u (local.get $i)) (i32.const 58))) (then
+            (local.set $expect (i32.const 1))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))))
           (br $token))
           ;; comma
           (br_if $stop (i32.ne (local.get $expect) (i32.const 5)))
