@@ -36,6 +36,8 @@ export async function openLedgerStore(
   const ledger = new SqliteLedger(database, warn, true);
   const close = async () => {
     await ledger.close();
+    // Otherwise the connection that is closed last does it, which is that of the serving thread, and waits for the disk.
+    await database.query("pragma wal_checkpoint").catch(() => {});
     database.close();
   };
   return { ledger, objects: new SqliteObjects(database), ...prunableSqlite(database), close };

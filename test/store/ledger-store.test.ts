@@ -1,9 +1,11 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import t from "tap";
 import { entryToRow } from "../../src/store/ledger-row.ts";
 import { openLedgerStore } from "../../src/store/ledger-store.ts";
 import { openPostgres } from "../../src/store/postgres/migrations.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/database.ts";
 import { entry } from "../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
@@ -27,6 +29,24 @@ t.test("a thread's ledger takes rows and queries, wherever it is", async (t) => 
     t.equal(store.ledger.state, "ok");
     await store.close();
   }
+});
+
+t.test("a thread leaves nothing to copy into the file for whoever closes it last", async (t) => {
+  const place = join(t.testdir(), "gateway.db");
+  const serving = new SqliteDatabase(place);
+  const store = await openLedgerStore(place, false, (told) => t.fail(told));
+  store.ledger.appendRow(entryToRow(entry({ id: "1", time: Date.UTC(2026, 0, 1) })));
+  await store.ledger.flush();
+  // SQLite's index of the WAL: how many pages it has, and how many of them are in the file.
+  const pages = () => {
+    const index = readFileSync(`${place}-shm`);
+    return [index.readUInt32LE(16), index.readUInt32LE(96)];
+  };
+  const [written = 0, before = 0] = pages();
+  t.ok(before < written);
+  await store.close();
+  t.same(pages(), [written, written]);
+  serving.close();
 });
 
 t.test("closing a database breaks off the question whether it responds, and that is no outage", async (t) => {
