@@ -422,6 +422,11 @@ export class Gateway {
     return this.shared.metrics.counters;
   }
 
+  /** Number of exchanges that have not ended. */
+  get running(): number {
+    return this.downstream.exchanges.size;
+  }
+
   /** Number of exchanges that have begun; `Infinity` once it stops. */
   get begun(): number {
     return this.downstream.stop.hasBegun ? Number.POSITIVE_INFINITY : this.formerlyBegun + this.serving.begun;

@@ -1,4 +1,5 @@
 import { lstatSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { flushCompileCache } from "node:module";
 import { createConnection, type Socket } from "node:net";
 import { devNull, tmpdir } from "node:os";
@@ -8,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { JsonLog, type Log } from "./core/log.ts";
 import { Gateway } from "./gateway.ts";
-import { loadWithExtensions } from "./loaded-config.ts";
+import { type LoadedConfig, loadWithExtensions } from "./loaded-config.ts";
 import { promClient } from "./metrics/families.ts";
 import { Pools } from "./upstream/http1/pools.ts";
 import { isWhole, WarmUpProvider } from "./warm-up-provider.ts";
@@ -23,6 +24,8 @@ const GATEWAYS = 2;
 const CLIENTS = 8;
 /** Requests per connection: closing one changes V8's type feedback. */
 const REQUESTS_PER_CONNECTION = 10;
+/** Milliseconds for what comes after its time: its last responses, and the compilers, which slow down the rest of the start. */
+const END_TIME = 80;
 /** Requests after which there is hardly anything left to compile. */
 const MAX_REQUESTS = 10_000;
 /** Milliseconds after which the warm-up of a busy process is given up. */
@@ -31,7 +34,7 @@ const MAX_WARM_UP_TIME = 60_000;
 const FOLDER_PREFIX = "gateway-warm-up-";
 /** Milliseconds after which a warm-up's folder was left by a process that was killed. */
 const ABANDONED_AFTER = 60 * 60_000;
-/** Milliseconds without a real request before it continues. */
+/** Milliseconds without a new real request before it continues. */
 const IDLE_TIME = 100;
 /**
  * How often V8 calls a function before it compiles it with Maglev, and since it last saw a new type there; and whether it notes
@@ -48,6 +51,14 @@ const USUAL_FLAGS = [
   "--minimum-invocations-after-ic-update=500",
   "--lazy-feedback-allocation",
 ];
+
+/** What a process serves beside its warm-up. */
+interface Serving {
+  /** Number of real requests so far; infinite in a process that stops. */
+  readonly begun: number;
+  /** Number of those that have not ended. */
+  readonly running: number;
+}
 
 interface WarmUpRequest {
   /** How often, relative to the others. */
@@ -81,15 +92,20 @@ export class WarmUp {
    */
   static async run(time: number, log: Log, configFolder = CONFIG_FOLDER): Promise<WarmUp | undefined> {
     if (time === 0) return undefined;
-    const end = performance.now() + time;
+    let end = performance.now() + time;
     let warmUp: WarmUp | undefined;
     try {
       removeAbandonedFolders();
       warmUp = new WarmUp(serializedRequests(configFolder));
-      await warmUp.open(configFolder);
-      await warmUp.runClients(end);
+      const loaded = await warmUp.load(configFolder);
+      const opening: number[] = [];
+      while (opening.length < GATEWAYS) opening.push(await warmUp.openGateway(loaded));
+      // The first one loads what a start without a warm-up would load as well: that is not counted.
+      end += Math.max(0, (opening[0] ?? 0) - (opening[1] ?? 0) - END_TIME);
       // The first scrape would wait for it, and requests with it.
       promClient();
+      for (const flag of WARM_UP_FLAGS) setFlagsFromString(flag);
+      await warmUp.runClients(end);
       // For the next start; done before the first start is ready, so that no request pays for it.
       flushCompileCache();
       return warmUp;
@@ -101,18 +117,19 @@ export class WarmUp {
   }
 
   /**
-   * Continues, one request at a time, while no real ones arrive; closes itself after enough requests, real ones included, as its
+   * Continues, one request at a time, while no real ones arrive or run; closes itself after enough requests, real ones included, as its
    * gateways take memory. Never throws: an error ends it.
-   * @param begun returns the number of real requests; infinite in a process that stops
+   * @param serving what the process serves
    */
-  async continue(begun: () => number): Promise<void> {
+  async continue(serving: Serving): Promise<void> {
     const end = performance.now() + MAX_WARM_UP_TIME;
-    const shouldContinue = () => !this.closed && this.count + begun() < MAX_REQUESTS && performance.now() < end;
+    const shouldContinue = () => !this.closed && this.count + serving.begun < MAX_REQUESTS && performance.now() < end;
     try {
       while (shouldContinue()) {
-        const before = begun();
+        const before = serving.begun;
         await after(IDLE_TIME);
-        const idle = () => begun() === before;
+        // Chunks of a stream would wait for it.
+        const idle = () => serving.begun === before && serving.running === 0;
         if (idle()) await this.runClient(() => shouldContinue() && idle());
       }
     } catch {
@@ -131,19 +148,21 @@ export class WarmUp {
     return this.count;
   }
 
-  private async open(configFolder: URL): Promise<void> {
-    const file = fileURLToPath(new URL("gateway.yaml", configFolder));
-    const { folder, log } = this;
+  /** Starts the provider and reads the configuration. */
+  private async load(configFolder: URL): Promise<LoadedConfig> {
     this.provider = await WarmUpProvider.start(new URL("answers.json", configFolder));
-    const env = { WARM_UP_PROVIDER: this.provider.url };
-    for (let i = 0; i < GATEWAYS; i++) {
-      // No proxy of the environment: the provider is in this process.
-      const pools = new Pools({ environment: {} });
-      const gateway = await Gateway.open(await loadWithExtensions({ file, folder, env }), log, { pools });
-      this.gateways.push(gateway);
-      await gateway.listen(gateway.config.listen);
-    }
-    for (const flag of WARM_UP_FLAGS) setFlagsFromString(flag);
+    const file = fileURLToPath(new URL("gateway.yaml", configFolder));
+    return loadWithExtensions({ file, folder: this.folder, env: { WARM_UP_PROVIDER: this.provider.url } });
+  }
+
+  /** Returns how many milliseconds it took. */
+  private async openGateway(loaded: LoadedConfig): Promise<number> {
+    const before = performance.now();
+    // No proxy of the environment: the provider is in this process.
+    const gateway = await Gateway.open(loaded, this.log, { pools: new Pools({ environment: {} }) });
+    this.gateways.push(gateway);
+    await gateway.listen(gateway.config.listen);
+    return performance.now() - before;
   }
 
   private async runClients(end: number): Promise<void> {
@@ -156,7 +175,7 @@ export class WarmUp {
     await Promise.all(this.gateways.map((gateway) => gateway.stop({ linger: 0, drain: 0 })));
     this.provider?.close();
     await this.log.close();
-    rmSync(this.folder, { recursive: true, force: true });
+    await rm(this.folder, { recursive: true, force: true });
   }
 
   /**

@@ -57,15 +57,49 @@ t.test("with a time of 0 there is no warm-up", async (t) => {
   t.equal(await WarmUp.run(0, new MemoryLog()), undefined);
 });
 
+t.test("what every start waits for takes nothing of its time", async (t) => {
+  const folder = t.testdir();
+  const slow = `
+    let first = true;
+    export default class Slow {
+      async start() {
+        if (first) await new Promise((done) => setTimeout(done, 1500));
+        first = false;
+      }
+      response() {}
+    }`;
+  const plugin = join(folder, "slow.ts");
+  writeFileSync(plugin, slow);
+  writeFileSync(join(folder, "answers.json"), "[]");
+  writeFileSync(join(folder, "requests.json"), JSON.stringify([{ times: 1, path: "/readyz" }]));
+  const file = `listen: 127.0.0.1:0
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { slow: { from: ${JSON.stringify(plugin)} } }
+chains: { llm: [sse, auth, slow, models, rewrite] }
+store: { ledger: "sqlite::memory:" }
+`;
+  writeFileSync(join(folder, "gateway.yaml"), file);
+  const log = new MemoryLog();
+  const warmUp = await WarmUp.run(1200, log, pathToFileURL(`${folder}/`));
+  t.same(log.lines, []);
+  t.ok((warmUp?.sent ?? 0) > 8, "more than the first request of each client");
+  await warmUp?.close();
+});
+
 t.test("it continues while the process is idle, and ends when it is closed", async (t) => {
   const warmUp = (await WarmUp.run(1, new MemoryLog())) as WarmUp;
-  let begun = 0;
-  const requests = setInterval(() => begun++, 50);
+  const serving = { begun: 0, running: 0 };
+  const requests = setInterval(() => serving.begun++, 50);
   const { sent } = warmUp;
-  const done = warmUp.continue(() => begun);
+  const done = warmUp.continue(serving);
   await after(1500);
   t.equal(warmUp.sent, sent, "nothing is sent while there are real requests");
+  serving.running = 1;
   clearInterval(requests);
+  await after(500);
+  t.equal(warmUp.sent, sent, "nor while one of them runs, like a stream");
+  serving.running = 0;
   await until(() => warmUp.sent > sent + 20, "it to go on");
   await warmUp.close();
   await done;
@@ -76,7 +110,7 @@ t.test("it ends when real requests have compiled the same code, and when the pro
   for (const begun of [10_000, Number.POSITIVE_INFINITY]) {
     const warmUp = (await WarmUp.run(1, new MemoryLog())) as WarmUp;
     const { sent } = warmUp;
-    await warmUp.continue(() => begun);
+    await warmUp.continue({ begun, running: 0 });
     t.equal(warmUp.sent, sent);
     await until(() => sockets() <= before, "its sockets to close");
   }

@@ -177,7 +177,7 @@ async function startGateway(
     await warmUp?.close();
     throw thrown;
   }
-  void warmUp?.continue(() => gateway.begun);
+  void warmUp?.continue(gateway);
   return gateway;
 }
 

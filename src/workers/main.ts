@@ -186,7 +186,7 @@ try {
   stopAfterCrash(breakable, log, () => exitWorker(1));
   handleMessages(gateway, peers, dequeueMessages());
   sendToPrimary({ type: "ready" });
-  void warmUp?.continue(() => gateway.begun);
+  void warmUp?.continue(gateway);
 } catch (thrown) {
   process.stderr.write(`${formatError(thrown)}\n`);
   await exitWorker(1);
