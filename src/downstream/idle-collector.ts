@@ -5,6 +5,8 @@ import { runInNewContext } from "node:vm";
 const FULL_ENOUGH = 0.7;
 /** The utilization of the event loop from which on it has no time to spare, and collections would only come more often. */
 const BUSY = 0.3;
+/** Maximum checks between two looks: it may soon fill faster than before. */
+const MAX_SKIPPED = 20;
 
 /** V8's young generation. */
 export interface YoungGeneration {
@@ -48,6 +50,10 @@ function exposedCollect(): Collect {
  */
 export class IdleCollector {
   private isDue = false;
+  /** The share in use at the last look; how many checks ago that was, and how many of them look no more. */
+  private lastUsage = 0;
+  private sinceLook = 0;
+  private skipped = 0;
 
   /** @param waits reports whether a client waits for the beginning of a response */
   constructor(
@@ -56,15 +62,32 @@ export class IdleCollector {
   ) {}
 
   /**
-   * Looks how full it is; to be called every few milliseconds while there are requests.
+   * Looks how full it is, unless that will take a while; to be called every few milliseconds while there are requests.
    * @param utilization of the event loop, from 0 to 1
    */
   readonly check = (utilization: number): void => {
     const wasDue = this.isDue;
-    this.isDue = utilization < BUSY && this.young.usage() >= FULL_ENOUGH;
+    this.sinceLook++;
+    this.isDue = utilization < BUSY && this.sinceLook > this.skipped && this.look();
     // No exchange has ended since.
     if (wasDue) this.collectIfDue();
   };
+
+  /**
+   * Reports whether it is full enough. A look takes longer than all else that is done every few milliseconds, and takes room that V8
+   * has reserved for the next objects: until half of the time is over in which it will be full at the pace since the last one,
+   * there is none.
+   */
+  private look(): boolean {
+    const usage = this.young.usage();
+    // Less than before: it has been collected meanwhile, and has filled from nothing.
+    const pace = (usage < this.lastUsage ? usage : usage - this.lastUsage) / this.sinceLook;
+    const half = pace > 0 ? (FULL_ENOUGH - usage) / pace / 2 : MAX_SKIPPED;
+    this.skipped = Math.min(MAX_SKIPPED, Math.max(0, Math.floor(half)));
+    this.lastUsage = usage;
+    this.sinceLook = 0;
+    return usage >= FULL_ENOUGH;
+  }
 
   /** To be called when an exchange has ended. */
   readonly onEnd = (): void => {

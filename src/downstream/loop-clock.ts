@@ -23,9 +23,9 @@ export function loopClock(): LoopClock {
       return (user + system) / 1000;
     },
     utilization() {
-      const { utilization } = performance.eventLoopUtilization(used);
+      const before = used;
       used = performance.eventLoopUtilization();
-      return utilization;
+      return performance.eventLoopUtilization(used, before).utilization;
     },
     every(milliseconds, run) {
       const timer = setInterval(run, milliseconds).unref();

@@ -42,6 +42,8 @@ const MAX_QUEUED_WAIT = 2;
 const ACCEPT_SHARE = 1;
 /** A caller's maximum share, relative to the mean, while connections wait to be accepted. */
 const MAX_CALLER_SHARE = 2;
+/** Evaluations from one look at the heap to the next while less than half of the limit is in use. */
+const HEAP_LOOKS = 5;
 /** Milliseconds without a refusal after which the overload has ended. */
 const CALM_AFTER = 1000;
 
@@ -112,6 +114,8 @@ export class Overload {
   /** Receives the utilization of the event loop, every few milliseconds while there are requests. */
   onSample: (utilization: number) => void = () => {};
   private heapFull = false;
+  /** Evaluations until the next look at the heap. */
+  private untilHeapLook = 0;
   private overloaded = false;
   private turnScheduled = false;
   /** When this turn's time for new requests ends. */
@@ -142,6 +146,7 @@ export class Overload {
     public limits: OverloadLimits,
     private readonly log: () => Log,
     private readonly clock: LoopClock = loopClock(),
+    private readonly heapUsage: () => number = usedHeap,
   ) {
     const onSample = (utilization: number) => this.onSample(utilization);
     this.lateness = new LoopLateness(clock, (now) => this.evaluate(now), onSample);
@@ -355,11 +360,19 @@ export class Overload {
       this.overloaded = lateness.isLate || now - this.refusedAt < CALM_AFTER;
     }
     if (!this.overloaded) this.turnBudget = TURN_BUDGET;
-    this.heapFull = heap > 0 && heapUsage() > heap;
+    if (heap === 0) this.heapFull = false;
+    else if (this.untilHeapLook-- === 0) this.lookAtHeap(heap);
     const begins = this.loggedCalm && !this.isCalm;
     if (begins || (now - this.loggedAt >= LOG_INTERVAL && (this.refusedCount > 0 || this.loggedCalm !== this.isCalm)))
       this.logState(now);
     if (lateness.isIdle(now) && this.isCalm && this.loggedCalm && this.waiting === 0) lateness.stop();
+  }
+
+  /** @param limit the share of the heap limit that may be in use */
+  private lookAtHeap(limit: number): void {
+    const usage = this.heapUsage();
+    this.heapFull = usage > limit;
+    this.untilHeapLook = usage > limit / 2 ? 0 : HEAP_LOOKS - 1;
   }
 
   private logState(now: number): void {
@@ -369,7 +382,7 @@ export class Overload {
       shed,
       ...(calm ? {} : { share }),
       delay: Math.round(this.lateness.delay),
-      heap: Math.round(heapUsage() * 100) / 100,
+      heap: Math.round(this.heapUsage() * 100) / 100,
     };
     this.log().warn(fields, calm ? "no longer overloaded" : "overloaded: new requests are refused");
     this.loggedCalm = calm;
@@ -379,7 +392,7 @@ export class Overload {
 }
 
 /** Returns the share of the V8 heap limit in use, from 0 to 1. */
-function heapUsage(): number {
+function usedHeap(): number {
   const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
   return used / limit;
 }

@@ -4,12 +4,18 @@ import { IdleCollector, type YoungGeneration, youngGeneration } from "../../src/
 
 /** A collector with a young generation of which 0.9 are in use. */
 function made() {
-  const state = { awaited: false, usage: 0.9, collected: 0 };
+  const state = { awaited: false, usage: 0.9, collected: 0, looks: 0 };
   const collect = () => {
     state.collected++;
     state.usage = 0;
   };
-  const collector = new IdleCollector(() => state.awaited, { usage: () => state.usage, collect });
+  const collector = new IdleCollector(() => state.awaited, {
+    usage() {
+      state.looks++;
+      return state.usage;
+    },
+    collect,
+  });
   return { state, collector };
 }
 
@@ -58,6 +64,31 @@ t.test("it is not collected while much of it is free, because V8 has collected i
     await turn();
     t.equal(state.collected, 0, `${usage} in use, utilization ${utilization}`);
   }
+});
+
+t.test("it is looked at rarely while it will not be full soon, and in time", async (t) => {
+  for (const pace of [0.002, 0.01]) {
+    const { state, collector } = made();
+    state.usage = 0;
+    const full: number[] = [];
+    let checks = 0;
+    for (; state.collected < 10; checks++) {
+      state.usage += pace;
+      const { usage, collected } = state;
+      collector.check(0.1);
+      if (state.collected > collected) full.push(usage);
+    }
+    const told = `${state.looks} looks of ${checks} checks, collected at ${full.map((usage) => usage.toFixed(2))}`;
+    t.ok(state.looks < checks / 7, told);
+    t.ok(Math.max(...full) <= 0.7 + 3 * pace, told);
+  }
+  // Its pace may change.
+  const { state, collector } = made();
+  state.usage = 0.01;
+  for (let checks = 0; checks < 100; checks++) collector.check(0.1);
+  state.usage = 0.75;
+  for (let checks = 0; checks < 22; checks++) collector.check(0.1);
+  t.equal(state.collected, 1);
 });
 
 t.test("the young generation of V8 is collected at once", (t) => {

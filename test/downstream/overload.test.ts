@@ -288,6 +288,31 @@ t.test("all new requests are refused while the heap is nearly full", async (t) =
   t.equal(told.refused.length, 100);
 });
 
+t.test("the heap is looked at in each evaluation only while more than half of its limit is in use", async (t) => {
+  const clock = new TestClock();
+  const heap = { usage: 0.1, looks: 0 };
+  const usage = () => {
+    heap.looks++;
+    return heap.usage;
+  };
+  const overload = new Overload({ delay: 0, heap: 0.8 }, () => new MemoryLog(), clock, usage);
+  t.teardown(() => overload.close());
+  overload.add(new WaitingRequest(clock.now(), undefined, { callerOf: () => "one", serve() {}, refuse() {} }));
+  /** Looks in half a second, which has ten evaluations. */
+  const looks = async (): Promise<number> => {
+    heap.looks = 0;
+    await clock.rest(500);
+    return heap.looks;
+  };
+  t.equal(await looks(), 2);
+  heap.usage = 0.9;
+  await clock.rest(250);
+  t.equal(overload.isCalm, false);
+  heap.usage = 0.5;
+  t.ok((await looks()) >= 10);
+  t.equal(overload.isCalm, true);
+});
+
 t.test("the loop is not watched while there are no requests", async (t) => {
   const { clock, ask } = made(t);
   t.equal(clock.timers, 0);
