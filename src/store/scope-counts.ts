@@ -116,11 +116,12 @@ export class UsedWindows {
     this.due += LOOKS_PER_SCOPE;
   }
 
-  /** Frees the empty windows of the next few scopes: more than have been added. */
+  /** Frees the empty windows of the next few scopes: more than have been added, in the long run. */
   freeEmpty(now: number): void {
     const { scopes } = this;
-    const looks = Math.min(1 + this.due, scopes.length);
-    this.due = 0;
+    const looks = Math.min(1 + this.due, scopes.length, MAX_LOOKS);
+    // A look at each scope is enough, however many were added.
+    this.due = Math.min(Math.max(0, this.due - looks), scopes.length);
     for (let left = looks; left > 0; left--) {
       const at = this.next % scopes.length;
       if (!(scopes[at] as ScopeCounts).freeEmptyWindows(now)) this.next = at + 1;
@@ -134,3 +135,5 @@ export class UsedWindows {
 
 /** Scopes to look at for each that is added. */
 const LOOKS_PER_SCOPE = 4;
+/** Scopes to look at for one request: those of a ledger are added all at once, and no request is to wait for all of them. */
+const MAX_LOOKS = 100;

@@ -20,6 +20,17 @@ t.test("only scopes that were used in the last minute have windows, however many
   t.end();
 });
 
+t.test("scopes that are added all at once are looked at a few at a time, and freed nevertheless", (t) => {
+  const windows = new UsedWindows();
+  for (let i = 0; i < 10_000; i++) new ScopeCounts(windows).requests.add(START, 1);
+  const later = START + 62_000;
+  windows.freeEmpty(later);
+  t.ok(windows.size >= 9900, `${windows.size} are left`);
+  for (let i = 0; i < 100; i++) windows.freeEmpty(later);
+  t.equal(windows.size, 0);
+  t.end();
+});
+
 t.test("what is in a window stays, and a freed one counts anew", (t) => {
   const windows = new UsedWindows();
   const scope = new ScopeCounts(windows);
