@@ -1,10 +1,11 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, globSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isScalar, isSeq, parseDocument } from "yaml";
 import { DEFAULT_CHAINS } from "../config/schema.ts";
 import { fileProblem } from "../core/file-problem.ts";
+import { makeFolder } from "../store/make-folder.ts";
 import { UsageError } from "../text/format-error.ts";
 import { COMMAND, parseVerbArguments, type Terminal, wrongCommand } from "./verb.ts";
 
@@ -42,7 +43,7 @@ function writePlugin(name: string | undefined, io: Terminal, names: readonly str
     return 1;
   }
   try {
-    for (const file of files) mkdirSync(dirname(file), { recursive: true });
+    for (const file of files) makeFolder(dirname(file), 0o777);
     writeFileSync(files[0], pluginText(name));
     writeFileSync(files[1], testText(name));
   } catch (thrown) {

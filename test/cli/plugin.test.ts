@@ -53,6 +53,13 @@ t.test("a folder that cannot be written is named with the reason", async (t) => 
     code: 1,
     text: `cannot write a plugin in ${own}: `,
   });
+  if (!existsSync("/proc/self")) return;
+  const ofSystem = await captured((io) => runPlugin(["new", "mine"], io, []), { folder: "/proc/none" });
+  t.match(
+    ofSystem,
+    { code: 1, text: "cannot write a plugin in /proc/none: " },
+    "where Node's own recursion never ends",
+  );
 });
 
 t.test("a missing test, and an option in the wrong place, are reported", async (t) => {

@@ -12,6 +12,9 @@ t.test("a folder is made with those above it, for its owner only; one that exist
   mkdirSync(own, { mode: 0o755 });
   makeFolder(own);
   t.equal(statSync(own).mode & 0o777, 0o755);
+  const open = join(folder, "open", "below");
+  makeFolder(open, 0o755);
+  for (const made of [open, join(open, "..")]) t.equal(statSync(made).mode & 0o777, 0o755 & ~process.umask(), made);
   makeFolder(".");
   makeFolder("/");
 });
