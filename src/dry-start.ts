@@ -34,10 +34,12 @@ export class NullLog extends Log {
 /**
  * Builds every plugin that a gateway.yaml names, starts it dry and closes it: finds the problems of a start in all plugins at
  * once. Its stores are empty and in memory; no file, listener or provider connection is opened.
+ * @param watch runs a plugin's code, and may say which one does not end
  */
 export async function dryStartPlugins(
   config: Config,
   { protocolList, classes }: { protocolList: readonly Protocol[]; classes: ReadonlyMap<string, LoadedPlugin> },
+  watch: (file: string, run: () => Promise<void>) => Promise<void> = (_, run) => run(),
 ): Promise<PluginProblem[]> {
   const stores = openStores(":memory:", config.keys, () => {});
   const providers = enabledProviders(config.providers);
@@ -63,10 +65,12 @@ export async function dryStartPlugins(
     if (!known) continue;
     const loaded = { ...known, place, secrets };
     try {
-      const plugin = makePlugin(container, loaded, options);
-      plugins.set(name, plugin);
-      await startPlugin(plugin, loaded, true);
-      await closePlugin(plugin, loaded);
+      await watch(loaded.file, async () => {
+        const plugin = makePlugin(container, loaded, options);
+        plugins.set(name, plugin);
+        await startPlugin(plugin, loaded, true);
+        await closePlugin(plugin, loaded);
+      });
     } catch (thrown) {
       problems.push(...(thrown as PluginError).problems);
     }

@@ -331,6 +331,6 @@ async function runCheck(args: string[], io: Terminal, location: ConfigLocation):
     ...(await priceWarnings(config)),
   ];
   return check
-    .runCheck(args, io, file, extensions, (config) => dryStartPlugins(config, extensions), doubts)
+    .runCheck(args, io, file, extensions, (config) => dryStartPlugins(config, extensions, extensions.starting), doubts)
     .finally(extensions.close);
 }
