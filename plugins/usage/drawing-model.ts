@@ -1,12 +1,27 @@
 import type { Attempt } from "model-gateway";
 import type { Usage } from "model-gateway/store";
 
-/** Names the model that has drawn images for a response, if only the request tells it: the vendor does at the end of a response. */
+/**
+ * Adds what only the request tells of drawn images, as the vendor does at the end of a response: the model that drew them, and the
+ * tokens of those it had not reported.
+ */
 export function withDrawingModel(usage: Usage, { protocol, body }: Pick<Attempt, "protocol" | "body">): Usage {
-  const { drawn } = usage;
-  const [type] = protocol.output?.imageTool ?? [];
-  if (!drawn || drawn.model !== undefined || type === undefined || body.member("tools")?.kind !== "array") return usage;
-  const tools = body.value("tools") as ({ type?: unknown; model?: unknown } | null)[];
-  const model = tools.find((tool) => tool?.type === type)?.model;
-  return typeof model === "string" ? { ...usage, drawn: { ...drawn, model } } : usage;
+  if (!usage.drawn) return usage;
+  const { unreported, ...drawn } = usage.drawn;
+  const told = unreported === undefined ? usage : { ...usage, drawn };
+  const [type, , usual] = protocol.output?.imageTool ?? [];
+  if (drawn.model !== undefined || type === undefined || body.member("tools")?.kind !== "array") return told;
+  const tools = body.value("tools") as (Record<string, unknown> | null)[];
+  const tool = tools.find((each) => each?.["type"] === type);
+  if (!tool) return told;
+  const model = typeof tool["model"] === "string" ? tool["model"] : undefined;
+  const total = unreported && usual ? unreported * usual(model, (name) => tool[name]) : undefined;
+  return {
+    ...usage,
+    drawn: {
+      ...drawn,
+      ...(model !== undefined && { model }),
+      ...(total !== undefined && { out: { total, image: total } }),
+    },
+  };
 }

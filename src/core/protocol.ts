@@ -228,8 +228,8 @@ interface OutputMembers {
    * too. A string in its place leaves the choice to the vendor.
    */
   readonly fallbackModels?: string;
-  /** The type of the vendor's tool that generates images, and the maximum tokens of an image. */
-  readonly imageTool?: readonly [tool: string, tokensOf: ImageTokens];
+  /** The type of the vendor's tool that generates images, the maximum tokens of an image, and those of one that was not reported. */
+  readonly imageTool?: readonly [tool: string, tokensOf: ImageTokens, usual?: ImageTokens];
   /** What marks the vendor's web search in a request: the beginning of a tool's type, a member of a tool, or of the request. */
   readonly searchMarks?: readonly string[];
   /** A member that requests a response made later, unless it is false: its usage is reported when the response is fetched. */

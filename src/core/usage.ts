@@ -34,7 +34,13 @@ export interface Usage {
   /** Images of a complete response, as reported by it or the request. */
   images?: { count: number; size?: string; quality?: string; edited?: true };
   /** Tokens of a model that a drawing tool of the vendor uses, in addition to the others. */
-  drawn?: { model?: string; in: Usage["in"]; out: Usage["out"] };
+  drawn?: {
+    model?: string;
+    in: Usage["in"];
+    out: Usage["out"];
+    /** Images whose tokens the vendor has not reported: usual ones stand for them until the request is looked at. */
+    unreported?: number;
+  };
   /** The vendor's name of the model that responded, where the vendor switched to another than the requested one. */
   model?: string;
   /** What else the vendor ran for the response, each with counts that are not included in those above. */
@@ -66,6 +72,8 @@ export function checkUsage(usage: Usage): void {
   if (tier !== undefined && typeof tier !== "string") throw new TypeError("usage.tier is not a text.");
   if (images !== undefined && !isCount(images?.count)) throw new TypeError("usage.images.count is not a count.");
   if (drawn !== undefined) checkTokens(drawn, "usage.drawn");
+  if (drawn?.unreported !== undefined && !isCount(drawn.unreported))
+    throw new TypeError("usage.drawn.unreported is not a count.");
   if (besides !== undefined) for (const each of besides) checkTokens(each, "usage.besides[]");
   if (providerCost !== undefined && typeof providerCost !== "number")
     throw new TypeError("usage.providerCost is not a number.");

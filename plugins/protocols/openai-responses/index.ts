@@ -9,7 +9,7 @@ import {
 import { demoImage } from "../openai/demo.ts";
 import { parseErrorResponse } from "../openai/errors.ts";
 import { family } from "../openai/family.ts";
-import { imageTokens } from "../openai/image-tokens.ts";
+import { imageTokens, usualImageTokens } from "../openai/image-tokens.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects, otherModels } from "./objects.ts";
@@ -100,7 +100,7 @@ const openaiResponses: TranslatedProtocol = {
   output: {
     tokens: [["max_output_tokens"]],
     multipliers: [],
-    imageTool: [IMAGE_TOOL, imageTokens],
+    imageTool: [IMAGE_TOOL, imageTokens, usualImageTokens],
     searchMarks: ["web_search", "openrouter:web_search"],
     background: "background",
   },

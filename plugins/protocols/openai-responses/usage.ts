@@ -82,7 +82,7 @@ function addImage(id = "", previous?: Usage): Usage | undefined {
   const total = (ids.length + 1) * IMAGE_TOKENS;
   return {
     ...(previous ?? { in: {}, out: {} }),
-    drawn: { in: { total: 0 }, out: { total, image: total } },
+    drawn: { in: { total: 0 }, out: { total, image: total }, unreported: ids.length + 1 },
     raw: { [IMAGE_CALL]: [...ids, id] },
   };
 }

@@ -43,6 +43,25 @@ export function imageTokens(
   return Math.max(fixed, free) + partialCount(partials) * PARTIAL_TOKENS;
 }
 
+/**
+ * Returns the tokens of an image whose own are unknown because the stream ended first: of the size and quality that were asked for; a
+ * usual figure where neither was.
+ */
+export function usualImageTokens(
+  model: string | undefined,
+  asked: (name: (typeof IMAGE_MEMBERS)[number]) => unknown,
+): number {
+  const [size = "", quality] = [asked("size"), asked("quality")].map((value) =>
+    typeof value === "string" ? value : "",
+  );
+  const named = QUALITIES.find((each) => each === quality);
+  if (!SIZE.test(size) && !named) return IMAGE_TOKENS;
+  const isFixed = !FREE_SIZE_MODEL.test(model ?? "") && (Object.hasOwn(FIXED_SIZES, size) || !SIZE.test(size));
+  return isFixed
+    ? fixedSizeTokens(SIZE.test(size) ? size : USUAL_SIZE, named ?? "high")
+    : freeSizeTokens(size, named ?? "high");
+}
+
 /** Returns how many previews a request asks for, in a form as a text; all where it cannot be read. */
 function partialCount(asked: unknown): number {
   if (asked === undefined || asked === null) return 0;

@@ -58,6 +58,10 @@ models:
       t.match(row, { outcome: "aborted", source: "estimated", cost: images * TOKENS * 30_000 }, moment);
       t.match(row?.usage?.drawn, { model: "usual", out: { image: images * TOKENS } }, moment);
     }
+    const asked = await leave({ type: "image_generation", model: "usual", size: "1024x1536", quality: "low" });
+    t.match(asked?.usage?.drawn, { model: "usual", out: { total: 2 * 408, image: 2 * 408 } }, "as it was asked for");
+    t.equal(asked?.cost, 2 * 408 * 30_000);
+    t.notOk("unreported" in (asked?.usage?.drawn ?? {}));
     const unnamed = await leave({ type: "image_generation" });
     t.equal(unnamed?.cost, undefined, "which model is the vendor's default is unknown");
     t.equal(unnamed?.assumedCost, 2 * TOKENS * 40_000, "so that budgets count the highest rate");

@@ -1,5 +1,5 @@
 import t from "tap";
-import { imageTokens as tokensOf } from "../../../../plugins/protocols/openai/image-tokens.ts";
+import { imageTokens as tokensOf, usualImageTokens } from "../../../../plugins/protocols/openai/image-tokens.ts";
 
 const imageTokens = (model: string | undefined, size: unknown, quality: unknown, partial_images?: unknown) =>
   tokensOf(model, (name) => ({ size, quality, partial_images })[name]);
@@ -40,4 +40,18 @@ t.test("each preview of an image takes tokens, all of them where their number ca
     ...[3, "3", 9, -1, 1.5, "", "01", {}, { toString: 1 }, true].map((all) => [all, 300] as const),
   ])
     t.equal(imageTokens("gpt-image-1", "1024x1024", "low", partials), 272 + tokens, JSON.stringify(partials));
+});
+
+t.test("an image that was not reported counts as it was asked for, and a usual one where that is open", async (t) => {
+  const usual = (model: string | undefined, asked: Readonly<Record<string, unknown>>) =>
+    usualImageTokens(model, (name) => asked[name]);
+  t.equal(usual("gpt-image-1", {}), 4160);
+  t.equal(usual("gpt-image-2", { size: "auto", quality: "auto", partial_images: 3 }), 4160);
+  t.equal(usual(undefined, { size: {}, quality: ["low"] }), 4160);
+  t.equal(usual("gpt-image-1", { quality: "low" }), 272, "a square");
+  t.equal(usual("gpt-image-1.5", { size: "1024x1536" }), 6240, "of high quality");
+  t.equal(usual(undefined, { size: "1536x1024", quality: "medium" }), 1568);
+  t.equal(usual("gpt-image-2", { size: "3840x2160", quality: "high" }), 13_342);
+  t.equal(usual(undefined, { size: "3840x2160", quality: "high" }), 13_342, "which only some models draw");
+  t.equal(usual("gpt-image-2", { quality: "low" }), 196);
 });
