@@ -256,15 +256,16 @@ const BREAKS: ReadonlySet<string> = new Set([
 const hasBrokenOff = ({ error, operation, attempts }: DoneExchange): boolean =>
   operation.generates && BREAKS.has(error?.code ?? "") && (attempts.at(-1)?.status ?? 500) < 300;
 
-/** Adds the request's image settings to usage where the response has none. Form fields are not read. */
+/** Adds the request's image settings to usage where the response has none. */
 function withImages(exchange: DoneExchange, usage: Usage, reported: NonNullable<Usage["images"]>): Usage {
   const { operation, attempt, protocol, form } = exchange;
   const images = (attempt?.protocol ?? protocol).images;
   if (!images) return usage;
   const asked = (name: "size" | "quality") => {
     if (reported[name] !== undefined) return {};
-    if (form) return { [name]: "unread" };
     const value = askedOf(exchange, images[`${name}Member`]);
+    // A form's field may be in what has not arrived, and is empty where it is no short text: then no price fits.
+    if (form && (value === "" || (value === undefined && !form.replayable))) return { [name]: "unread" };
     return typeof value === "string" ? { [name]: value } : {};
   };
   const edited = images.editOperations.includes(operation.name) ? { edited: true as const } : {};

@@ -941,6 +941,7 @@ t.test("images have the vendor's price per image; those without a known price ar
 models:
   listed: { targets: [up:grok-imagine-image] }
   own: { price: { image: { "": 0.04, "hd 1024x1792": 0.12 }, image_edit: 0.07 }, targets: [up:x] }
+  sizes: { price: { image: 0.01, image_edit: { "": 0.05, "hd 1024x1792": 0.15 } }, targets: [up:x] }
 `,
   );
   const cost = async (path: string, body: object) => {
@@ -962,6 +963,10 @@ models:
   t.match(edited, { usage: { images: { count: 1, edited: true }, providerCost: 70_000_000 } });
   t.equal(edited?.cost, undefined, "the list has no price for an edited image");
   t.match(await cost("edits", { model: "own" }), { cost: 70_000_000 });
+  t.match(await cost("edits", { model: "sizes" }), { cost: 50_000_000 });
+  t.match(await cost("edits", { model: "sizes", size: "1024x1792", quality: "hd" }), { cost: 150_000_000 });
+  for (const size of ["256x256", "", "x".repeat(5000)])
+    t.equal((await cost("edits", { model: "sizes", size }))?.cost, undefined, `no price for ${size.slice(0, 9)}`);
   t.match(await cost("generations", { model: "own" }), { cost: 80_000_000 });
   t.match(await cost("generations", { model: "own", size: "1024x1792", quality: "hd" }), { cost: 240_000_000 });
   t.equal((await cost("generations", { model: "own", size: "256x256" }))?.cost, undefined);
