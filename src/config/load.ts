@@ -57,6 +57,7 @@ export async function loadConfig(
   const report = (finding: Finding) => void findings.push(finding);
   if (source.problems.some((problem) => problem.severity === "error") && source.values === undefined)
     throw new ConfigError(source.problems);
+  if (isEmpty(source)) throw emptyError(full);
 
   // A gateway that serves loads a large file in three turns of its event loop.
   await nextTurn();
@@ -183,10 +184,12 @@ export function settingPosition(
 export const literalSecrets = (config: LoadedText): { path: ConfigPath; line: number }[] =>
   sourceOf(config).literalSecrets();
 
-/** Returns the error for an unreadable file, missing or with invalid YAML; undefined if it can be read. */
+/** Returns the error for an unreadable file, missing, empty or with invalid YAML; undefined if it can be read. */
 export function readError(file: string): ConfigError | undefined {
   try {
-    const { values, problems } = new YamlSource(displayPath(file), readConfigText(file));
+    const source = new YamlSource(displayPath(file), readConfigText(file));
+    const { values, problems } = source;
+    if (isEmpty(source)) return emptyError(file);
     return values === undefined && problems.length > 0 ? new ConfigError(problems) : undefined;
   } catch (thrown) {
     if (thrown instanceof ConfigError) return thrown;
@@ -211,6 +214,11 @@ function readConfigText(file: string): string {
 function unreadableError(file: string, message: string): ConfigError {
   return new ConfigError([{ file: displayPath(file), line: 1, column: 1, message, frame: "", severity: "error" }]);
 }
+
+/** Reports whether there is nothing in a file but comments. */
+const isEmpty = ({ values, problems }: YamlSource): boolean => problems.length === 0 && (values ?? null) === null;
+
+const emptyError = (file: string): ConfigError => unreadableError(file, "is empty; it needs providers and models");
 
 /** Reports whether a file begins with a byte order mark of UTF-16, or with an ASCII character in it. */
 const isUtf16 = ([first, second]: Buffer): boolean =>

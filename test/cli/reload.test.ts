@@ -80,7 +80,10 @@ t.test("reload and diff print the result, and fail with what is wrong", async (t
   t.match(await verb(reload.runReload, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers.*--admin ADDRESS/ });
   const elsewhere = ["--admin", new URL(base).host];
   writeFileSync(file, "");
-  t.match(await verb(reload.runReload, "http://127.0.0.1:9", elsewhere), { code: 1, text: /"providers" is missing/ });
+  t.match(await verb(reload.runReload, "http://127.0.0.1:9", elsewhere), {
+    code: 1,
+    text: /gateway\.yaml:1:1 error: is empty; it needs providers and models/,
+  });
   writeFileSync(file, written);
   t.match(await verb(reload.runReload, undefined, elsewhere), { code: 0, text: /^Reloaded/ }, "the one that is named");
   await t.rejects(verb(diff.runDiff, base, ["--admin", "nowhere"]), { message: /^--admin: not an address/ });

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig, readError } from "../../src/config/load.ts";
 import { ConfigError } from "../../src/config/problems.ts";
 import { countTurns } from "../support/turns.ts";
 import { complaint, complaints, extensions, load, MINIMAL_CONFIG } from "./fixture.ts";
@@ -105,8 +105,8 @@ t.test("each mistake in a file is reported at its place, with what is right ther
   const providers = 'providers: { demo: { url: "demo:" } }';
   const models = "models: { echo: { targets: [demo:echo] } }";
   for (const [yaml, ...said] of [
-    ["", '1:1 "providers" is missing', '1:1 "models" is missing'],
-    ["# nothing", '1:1 "providers" is missing', '1:1 "models" is missing'],
+    ["", "1:1 is empty; it needs providers and models"],
+    ["# nothing", "1:1 is empty; it needs providers and models"],
     ["just text", '1:1 expected a map, found the text "just text"; write { providers: …, models: … }'],
     ["- a\n- b\n", "1:1 expected a map, found a list; write { providers: …, models: … }"],
     [`${providers}\nmodels:\n`, "2:1 expected a map, found nothing; write { NAME: … }"],
@@ -237,6 +237,12 @@ t.test("a missing file is reported without an excerpt", async (t) => {
     name: "ConfigError",
     message: /^\S*gone\.yaml:1:1 error: cannot be read: there is no such file$/,
   });
+});
+
+t.test("an empty file is none that can be read, as when its gateway's address is looked for in it", async (t) => {
+  const folder = t.testdir({ "empty.yaml": "# nothing\n", "some.yaml": "models: {}\n" });
+  t.match(readError(join(folder, "empty.yaml"))?.message, /^\S*empty\.yaml:1:1 error: is empty; it needs providers/);
+  t.equal(readError(join(folder, "some.yaml")), undefined);
 });
 
 t.test("a file in UTF-16 is reported as that", async (t) => {
