@@ -29,23 +29,24 @@
         (i32.shl
           (i8x16.bitmask (i8x16.eq (local.get $b) (v128.const i8x16 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92)))
           (i32.const 16))))
+      (local.set $quote (i32.or
+        (i8x16.bitmask (i8x16.eq (local.get $a) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34)))
+        (i32.shl
+          (i8x16.bitmask (i8x16.eq (local.get $b) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34)))
+          (i32.const 16))))
+      (local.set $escaped (i32.const 0))
       ;; Which bytes stand behind a backslash that is none itself: those that begin an escape have the odd places of their
       ;; run, which a subtraction finds by its borrows ($cut: the last block ended with such a backslash).
-      (local.set $escape (i32.and (local.get $backslash) (i32.xor (local.get $cut) (i32.const -1))))
-      (local.set $escape (i32.xor
-        (i32.sub
-          (i32.or (i32.shl (local.get $escape) (i32.const 1)) (i32.const 0xaaaaaaaa))
-          (local.get $escape))
-        (i32.const 0xaaaaaaaa)))
-      (local.set $escaped (i32.xor (local.get $escape) (i32.or (local.get $backslash) (local.get $cut))))
-      (local.set $cut (i32.shr_u (i32.and (local.get $escape) (local.get $backslash)) (i32.const 31)))
-      (local.set $quote (i32.and
-        (i32.or
-          (i8x16.bitmask (i8x16.eq (local.get $a) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34)))
-          (i32.shl
-            (i8x16.bitmask (i8x16.eq (local.get $b) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34)))
-            (i32.const 16)))
-        (i32.xor (local.get $escaped) (i32.const -1))))
+      (if (i32.or (local.get $backslash) (local.get $cut)) (then
+        (local.set $escape (i32.and (local.get $backslash) (i32.xor (local.get $cut) (i32.const -1))))
+        (local.set $escape (i32.xor
+          (i32.sub
+            (i32.or (i32.shl (local.get $escape) (i32.const 1)) (i32.const 0xaaaaaaaa))
+            (local.get $escape))
+          (i32.const 0xaaaaaaaa)))
+        (local.set $escaped (i32.xor (local.get $escape) (i32.or (local.get $backslash) (local.get $cut))))
+        (local.set $cut (i32.shr_u (i32.and (local.get $escape) (local.get $backslash)) (i32.const 31)))
+        (local.set $quote (i32.and (local.get $quote) (i32.xor (local.get $escaped) (i32.const -1))))))
       (if (i32.le_u (local.get $i) (local.get $checked)) (then
         ;; The bytes in front of $checked and of the quote.
         (local.set $within (i32.sub (local.get $checked) (local.get $i)))
@@ -56,9 +57,9 @@
             (i32.gt_u (local.get $within) (i32.const 31)))
           (i32.and (i32.sub (local.get $quote) (i32.const 1)) (i32.xor (local.get $quote) (i32.const -1)))))
         (if (i32.and (local.get $within) (i32.or
-            (i8x16.bitmask (i8x16.lt_u (local.get $a) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32)))
+            (i8x16.bitmask (i8x16.le_u (local.get $a) (v128.const i8x16 31 31 31 31 31 31 31 31 31 31 31 31 31 31 31 31)))
             (i32.shl
-              (i8x16.bitmask (i8x16.lt_u (local.get $b) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32)))
+              (i8x16.bitmask (i8x16.le_u (local.get $b) (v128.const i8x16 31 31 31 31 31 31 31 31 31 31 31 31 31 31 31 31)))
               (i32.const 16))))
           (then (return (i32.const -1))))
         (local.set $escaped (i32.and
@@ -193,7 +194,7 @@
       (local.set $v (v128.load align=1 (local.get $i)))
       (local.set $places (i8x16.bitmask (v128.or
         (v128.and
-          (i8x16.lt_u (local.get $v) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32))
+          (i8x16.le_u (local.get $v) (v128.const i8x16 31 31 31 31 31 31 31 31 31 31 31 31 31 31 31 31))
           (i8x16.ne (local.get $v) (v128.const i8x16 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9)))
         (i8x16.eq (local.get $v) (v128.const i8x16 127 127 127 127 127 127 127 127 127 127 127 127 127 127 127 127)))))
       (if (local.get $places) (then (return (i32.add (local.get $i) (i32.ctz (local.get $places))))))
@@ -233,7 +234,7 @@
             ;; Most names and many values end within the first sixteen bytes, without an escape.
             (local.set $text (v128.load align=1 (local.get $next)))
             (local.set $step (i8x16.bitmask (v128.or
-              (i8x16.lt_u (local.get $text) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32))
+              (i8x16.le_u (local.get $text) (v128.const i8x16 31 31 31 31 31 31 31 31 31 31 31 31 31 31 31 31))
               (v128.or
                 (i8x16.eq (local.get $text) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34))
                 (i8x16.eq (local.get $text) (v128.const i8x16 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92))))))
