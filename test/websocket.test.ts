@@ -108,7 +108,10 @@ paths: { /v1/realtime: { protocol: openai-realtime, use: [auth, wait, models, re
     `GET /v1/realtime?model=m HTTP/1.1\r\nhost: x\r\nx-api-key: ${KEY}\r\nconnection: upgrade\r\nupgrade: websocket\r\n` +
       "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
   );
-  setTimeout(left.resolve, 100);
+  await once(client, "finish");
+  // What a later connection sent has been read, so its end has been too.
+  for (let i = 0; i < 3; i++) await fetch(`http://127.0.0.1:${running.port}/livez`);
+  left.resolve();
   const leftAs = () => (globalThis as { leftAs?: unknown }).leftAs;
   await until(() => leftAs() !== undefined, "its end to be recorded");
   t.same(leftAs(), [499, "aborted"]);
