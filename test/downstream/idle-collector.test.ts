@@ -1,6 +1,9 @@
+import { constants, PerformanceObserver } from "node:perf_hooks";
 import { setImmediate as turn } from "node:timers/promises";
 import t from "tap";
 import { IdleCollector, type YoungGeneration, youngGeneration } from "../../src/downstream/idle-collector.ts";
+import { startFullCollection } from "../../src/full-collection.ts";
+import { until } from "../support/until.ts";
 
 /** A collector with a young generation of which 0.9 are in use. */
 function made() {
@@ -107,3 +110,32 @@ function fillTo(usage: number, young: YoungGeneration): { before: number; length
   while (arrays.length < 100_000 && young.usage() < usage) arrays.push(new Array(100));
   return { before: young.usage(), length: arrays.length };
 }
+
+t.test("V8's own collection of the whole heap is not completed in one step for it", async (t) => {
+  const young = youngGeneration();
+  const heap = Array.from({ length: 500_000 }, (_, i) => ({ i, of: [i] }));
+  const majors: number[] = [];
+  const observer = new PerformanceObserver((list) => {
+    for (const { detail, startTime } of list.getEntries() as unknown as {
+      detail: { kind: number };
+      startTime: number;
+    }[])
+      if (detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR) majors.push(startTime);
+  });
+  observer.observe({ entryTypes: ["gc"] });
+  t.teardown(() => observer.disconnect());
+  // Not the one that so many objects have begun.
+  await until(() => majors.length > 0, "the collection to end");
+  startFullCollection();
+  await turn();
+  await turn();
+  const begin = performance.now();
+  young.collect();
+  const end = performance.now();
+  await until(() => majors.length > 1, "the next one to end");
+  t.equal(heap.length, 500_000);
+  t.notOk(
+    majors.some((each) => begin <= each && each <= end),
+    "none within the call",
+  );
+});
