@@ -8,6 +8,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { JsonLog, type Log } from "./core/log.ts";
+import { startFullCollection } from "./full-collection.ts";
 import { Gateway } from "./gateway.ts";
 import { type LoadedConfig, loadWithExtensions } from "./loaded-config.ts";
 import { promClient } from "./metrics/families.ts";
@@ -28,6 +29,8 @@ const REQUESTS_PER_CONNECTION = 10;
 const END_TIME = 80;
 /** Requests after which there is hardly anything left to compile. */
 const MAX_REQUESTS = 10_000;
+/** Requests after which the heap is collected: V8 would let it grow to three times its live objects, and it shrinks no more. */
+const REQUESTS_PER_COLLECTION = 1000;
 /** Milliseconds after which the warm-up of a busy process is given up. */
 const MAX_WARM_UP_TIME = 60_000;
 /** The beginning of the name of a warm-up's folder. */
@@ -124,18 +127,28 @@ export class WarmUp {
   async continue(serving: Serving): Promise<void> {
     const end = performance.now() + MAX_WARM_UP_TIME;
     const shouldContinue = () => !this.closed && this.count + serving.begun < MAX_REQUESTS && performance.now() < end;
+    let before = serving.begun;
+    // Chunks of a stream would wait for it.
+    const idle = () => serving.begun === before && serving.running === 0;
+    let collectAt = this.count + REQUESTS_PER_COLLECTION;
     try {
       while (shouldContinue()) {
-        const before = serving.begun;
+        before = serving.begun;
         await after(IDLE_TIME);
-        // Chunks of a stream would wait for it.
-        const idle = () => serving.begun === before && serving.running === 0;
-        if (idle()) await this.runClient(() => shouldContinue() && idle());
+        if (!idle()) continue;
+        if (this.count >= collectAt) {
+          startFullCollection();
+          collectAt = this.count + REQUESTS_PER_COLLECTION;
+        }
+        await this.runClient(() => shouldContinue() && idle() && this.count < collectAt);
       }
     } catch {
       // The gateway is ready without it.
     }
+    const stops = this.closed !== undefined;
     await this.close();
+    // The gateways too; with requests V8 does it in good time.
+    if (!stops && idle()) startFullCollection();
   }
 
   close(): Promise<void> {

@@ -6,6 +6,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import t from "tap";
 import { WarmUp } from "../src/warm-up.ts";
+import { fullCollections } from "./support/collections.ts";
 import { asking, MemoryLog } from "./support/gateway.ts";
 import { startProcess } from "./support/process.ts";
 import { until } from "./support/until.ts";
@@ -114,6 +115,13 @@ t.test("it ends when real requests have compiled the same code, and when the pro
     t.equal(warmUp.sent, sent);
     await until(() => sockets() <= before, "its sockets to close");
   }
+});
+
+t.test("when it has ended in an idle process, the heap is collected", async (t) => {
+  const warmUp = (await WarmUp.run(1, new MemoryLog())) as WarmUp;
+  const collections = fullCollections(t);
+  await warmUp.continue({ begun: 10_000, running: 0 });
+  await until(() => collections() > 0, "the collection to end");
 });
 
 t.test("a gateway whose warm-up fails starts all the same, and reports it", async (t) => {
