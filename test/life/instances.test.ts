@@ -56,13 +56,20 @@ test("a conversation and its stored answers are one key's at every gateway, and 
     const { status } = await asked();
     return { status, by: seen().findIndex((count, i) => count > (before[i] as number)) };
   };
+  // A gateway looks for a second for what another one may be writing; a starved machine takes longer.
+  const found = async (asked: () => Promise<Response>) => {
+    for (let tries = 1; ; tries++) {
+      const answer = await served(asked);
+      if (answer.status !== 404 || tries === 5) return answer;
+    }
+  };
   for (let i = 0; i < 6; i++) {
     const first = await post(one.url, "responses", { input: `question ${i}` });
     const { id } = (await first.json()) as { id: string };
     const by = ["p", "q"].findIndex((name) => id.startsWith(`resp_${name}`));
-    const next = await served(() => post(two.url, "responses", { input: "and then?", previous_response_id: id }));
+    const next = await found(() => post(two.url, "responses", { input: "and then?", previous_response_id: id }));
     t.same(next, { status: 200, by }, "continues where it began");
-    const fetched = await served(() =>
+    const fetched = await found(() =>
       fetch(`${three.url}/v1/responses/${id}`, { headers: asking({ connection: "close" }) }),
     );
     t.same(fetched, { status: 200, by });
